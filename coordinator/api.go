@@ -1,0 +1,447 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+
+	"recalld/memory"
+)
+
+// Service is what every entry point speaks: the command line, the socket, MCP
+// and tests. [*Coordinator] answers in process; package front/api has a client
+// that answers over a socket. Inputs are checked before anything is written;
+// refusals are *[memory.FieldError] or wrap a sentinel of package memory.
+// Another agent's references are answered exactly like unknown ones.
+type Service interface {
+	Store(ctx context.Context, r StoreRequest) (StoreResponse, error)
+	Recall(ctx context.Context, r RecallRequest) (*RecallResponse, error)
+	GetContents(ctx context.Context, r ContentsRequest) (*ContentsResponse, error)
+	List(ctx context.Context, r ListRequest) (*ListResponse, error)
+	Update(ctx context.Context, r UpdateRequest) (*Row, error)
+	Delete(ctx context.Context, r DeleteRequest) (*DeleteResponse, error)
+	Lock(ctx context.Context, r LockRequest) (*LockResponse, error)
+	PutProfile(ctx context.Context, r ProfileRequest) (*memory.Profile, error)
+	Profiles(ctx context.Context, agent string, userID *string) ([]memory.Profile, error)
+	Calibrate(ctx context.Context, r CalibrateRequest) (*CalibrateResponse, error)
+	Settings(ctx context.Context) ([]Setting, error)
+	SetSetting(ctx context.Context, name, value string) (Setting, error)
+	Models(ctx context.Context) ([]ModelState, error)
+	ChangeModel(ctx context.Context, r ModelRequest) (*ModelState, error)
+	Status(ctx context.Context) (*Status, error)
+	Doctor(ctx context.Context, r DoctorRequest) (*DoctorResponse, error)
+	// Backup, Vacuum and Export report progress through the callback, which may
+	// be nil; done counts up to total, both in the operation's own unit.
+	Backup(ctx context.Context, path string, progress Progress) error
+	Vacuum(ctx context.Context, progress Progress) error
+	Export(ctx context.Context, r ExportRequest, each func(line json.RawMessage) error) error
+}
+
+// Progress is told how far a long operation is.
+type Progress func(done, total int64)
+
+// StoreRequest stores up to [MaxStoreBatch] items of one agent. Items succeed
+// or fail one by one; a malformed request as a whole is an error.
+type StoreRequest struct {
+	Agent string      `json:"agent"`
+	Items []StoreItem `json:"items"`
+}
+
+// StoreItem is one record, or a profile, as a caller writes it. Its JSON form
+// is a line of the jsonl format (docs/formats.md).
+type StoreItem struct {
+	Type       string          `json:"type,omitempty"`  // memory (default), episode, profile
+	Agent      string          `json:"agent,omitempty"` // in files; equals the request's agent or is empty
+	Project    string          `json:"project,omitempty"`
+	Channel    string          `json:"channel,omitempty"`
+	Content    string          `json:"content,omitempty"` // memory, profile
+	Summary    string          `json:"summary,omitempty"` // episode
+	MessageID  string          `json:"message_id,omitempty"`
+	OnConflict string          `json:"on_conflict,omitempty"` // skip (default), version
+	Source     memory.Source   `json:"source,omitzero"`
+	Metadata   json.RawMessage `json:"metadata,omitempty"`
+	Time       string          `json:"time,omitempty"`  // memory, RFC 3339 with zone
+	Start      string          `json:"start,omitempty"` // episode
+	End        string          `json:"end,omitempty"`   // episode
+	Keywords   []string        `json:"keywords,omitempty"`
+	Resolved   bool            `json:"resolved,omitempty"`
+	Locked     bool            `json:"locked,omitempty"`
+	UserID     string          `json:"user_id,omitempty"` // profile
+}
+
+// StoreResponse has one result per item, in order.
+type StoreResponse struct {
+	Results  []StoreResult `json:"results"`
+	Advisory *Advisory     `json:"advisory,omitempty"`
+}
+
+// StoreResult says what became of one item (RR-444).
+type StoreResult struct {
+	Ref     string `json:"ref,omitempty"`   // the new record, or the one that made it a duplicate
+	Outcome string `json:"outcome"`         // stored, versioned, skipped, rejected
+	Embed   string `json:"embed,omitempty"` // done, queued, off
+	Error   string `json:"error,omitempty"` // rejected only
+}
+
+// RecallRequest asks one question inside one scope. The zero value of every
+// optional field is the default.
+type RecallRequest struct {
+	Agent   string  `json:"agent"`
+	Project *string `json:"project,omitempty"` // absent: all; "": global pool; X: X and the pool
+	Channel *string `json:"channel,omitempty"` // absent or "": all; X: X and channel-less
+	Query   string  `json:"query"`             // "" lists the newest (RR-403)
+	// Count is how many rows come back, 0 for the default of 10, at most 100. It
+	// never reaches an arm (RR-070, RR-071).
+	Count       int      `json:"count,omitempty"`
+	FullContent bool     `json:"full_content,omitempty"`     // whole rows under a budget (RR-437)
+	Deep        bool     `json:"deep,omitempty"`             // RR-417, RR-422
+	SourceID    string   `json:"source_id,omitempty"`        // prefix of source.id (RR-442)
+	Exclude     []string `json:"exclude_contents,omitempty"` // RR-443
+	UserID      *string  `json:"user_id,omitempty"`          // whose profile rows; absent: any
+	Arms        []string `json:"arms,omitempty"`             // empty: the server's; names of ArmNames
+	Fusion      string   `json:"fusion,omitempty"`           // empty: the server's; rsf, rrf
+	Gate        string   `json:"gate,omitempty"`             // empty: on; off turns truncation layers off (RR-333, RR-451)
+	Order       string   `json:"order,omitempty"`            // empty or best_first; best_last
+	Explain     bool     `json:"explain,omitempty"`          // adds exclusions and per-arm ranks
+}
+
+// RecallResponse is one answer. Its JSON form is the default answer body: the
+// same file, request, policy and clock give the same bytes (DECISIONS 5).
+type RecallResponse struct {
+	Rows     []Row            `json:"rows"`
+	Order    string           `json:"order"` // best_first or best_last
+	Profile  []memory.Profile `json:"profile,omitempty"`
+	Coverage Coverage         `json:"coverage"`
+	// Degraded names everything that could not be done as asked; empty when the
+	// answer is what a whole server gives.
+	Degraded          []Degradation `json:"degraded,omitempty"`
+	Advisory          *Advisory     `json:"advisory,omitempty"`
+	GateFallback      bool          `json:"gate_fallback,omitempty"`             // RR-425
+	FullContentBudget int           `json:"full_content_budget_chars,omitempty"` // when it cut (RR-437)
+	Explain           *Explanation  `json:"explain,omitempty"`
+}
+
+// Coverage says how much of the scope the arms could see.
+type Coverage struct {
+	Records  int64 `json:"records"`  // memories and episodes in scope
+	Embedded int64 `json:"embedded"` // of them with a vector of the active model
+	Pending  int64 `json:"pending"`  // waiting in the queue
+	Full     bool  `json:"full"`     // every arm saw every record
+}
+
+// Degradation is one thing that an answer lacks, and why.
+type Degradation struct {
+	Arm    string `json:"arm,omitempty"` // the arm, or "" for the whole answer
+	Reason string `json:"reason"`        // stable word: no_model, unavailable, not_embedded, fts_shared_statistics, query_truncated, …
+	Detail string `json:"detail,omitempty"`
+}
+
+// Advisory tells an operator that the server is degraded (RR-448).
+type Advisory struct {
+	Severity string `json:"severity"` // hint, fault
+	Reason   string `json:"reason"`
+	Evidence string `json:"evidence,omitempty"`
+	Runbook  string `json:"runbook,omitempty"`
+}
+
+// Row is one record in an answer.
+type Row struct {
+	Ref              string          `json:"ref"`
+	Content          string          `json:"content"`
+	ContentTruncated bool            `json:"content_truncated,omitempty"` // Content is a prefix (RR-434)
+	ContentLen       int             `json:"content_len,omitempty"`       // full length in code points, when cut
+	Score            *float64        `json:"score"`                       // the ranking signal; null when unscored
+	Time             string          `json:"time,omitempty"`
+	End              string          `json:"end,omitempty"` // episodes
+	Project          string          `json:"project,omitempty"`
+	Channel          string          `json:"channel,omitempty"`
+	MessageID        string          `json:"message_id,omitempty"`
+	Version          int             `json:"version,omitempty"` // when above 1
+	SupersededBy     string          `json:"superseded_by,omitempty"`
+	Source           memory.Source   `json:"source,omitzero"`
+	Metadata         json.RawMessage `json:"metadata,omitempty"`
+	Keywords         []string        `json:"keywords,omitempty"`
+	Resolved         bool            `json:"resolved,omitempty"`
+	Locked           bool            `json:"locked,omitempty"`
+	Revision         string          `json:"revision,omitempty"` // SHA-256 of the whole text: get, list, update and cut rows
+	MatchReason      *MatchReason    `json:"match_reason,omitempty"`
+	Confidence       *Confidence     `json:"confidence,omitempty"`
+}
+
+// MatchReason says why a row is here (RR-421): the signal that the gate read,
+// its value, and what each arm contributed.
+type MatchReason struct {
+	Signal string    `json:"signal"` // confidence, rsf, cosine, rrf, recency
+	Score  float64   `json:"score"`
+	Arms   []ArmVote `json:"arms,omitempty"`  // in arm order
+	Prior  *float64  `json:"prior,omitempty"` // when not 1
+	Terms  []string  `json:"terms,omitempty"` // query words found, lexical arms
+}
+
+// ArmVote is one arm's part in a row.
+type ArmVote struct {
+	Arm   string  `json:"arm"`
+	Rank  int     `json:"rank"`  // from 1
+	Score float64 `json:"score"` // the arm's own key: cosine, BM25
+}
+
+// Confidence is reported when the scorer is on (RR-414). It never re-sorts.
+type Confidence struct {
+	Score      float64  `json:"score"`
+	AgeHours   float64  `json:"age_hours"`
+	Cosine     *float64 `json:"cosine,omitempty"`
+	Resolved   bool     `json:"resolved,omitempty"`
+	AgeUnknown bool     `json:"age_unknown,omitempty"`
+}
+
+// Explanation lists what was considered and why rows were dropped.
+type Explanation struct {
+	Depth      int         `json:"depth"`
+	Fusion     string      `json:"fusion"`
+	Gate       GateReport  `json:"gate"`
+	Arms       []ArmReport `json:"arms"`
+	Exclusions []Exclusion `json:"exclusions,omitempty"`
+}
+
+// GateReport is the threshold that rows had to reach.
+type GateReport struct {
+	Signal    string  `json:"signal"`
+	Threshold float64 `json:"threshold"`
+	Source    string  `json:"source"` // calibrated, heuristic, off
+}
+
+// ArmReport is one arm's ranking, best first, at most Depth long.
+type ArmReport struct {
+	Arm        string      `json:"arm"`
+	Candidates []ArmRanked `json:"candidates"`
+	Truncated  bool        `json:"truncated,omitempty"`
+	Scanned    int64       `json:"scanned"` // rows, or postings touched
+}
+
+// ArmRanked is one candidate in an arm's ranking.
+type ArmRanked struct {
+	Ref   string  `json:"ref"`
+	Score float64 `json:"score"`
+}
+
+// Exclusion is one candidate that is not in the answer.
+type Exclusion struct {
+	Ref    string `json:"ref"`
+	Stage  string `json:"stage"` // gate, filter, autocut, count, hydrate
+	Reason string `json:"reason"`
+}
+
+// ContentsRequest fetches whole rows or ranges of them (RR-236, RR-438). A ref
+// is mem:7, mem:7#chars=100-240, or mem:7#chars=100-240&rev=SHA256; ranges are
+// half-open code points.
+type ContentsRequest struct {
+	Agent   string   `json:"agent"`
+	Project *string  `json:"project,omitempty"`
+	Channel *string  `json:"channel,omitempty"`
+	Refs    []string `json:"refs"` // at most 20
+}
+
+// ContentsResponse has the rows in the order asked. What could not be given is
+// named in exactly one of the lists.
+type ContentsResponse struct {
+	Rows       []Row    `json:"rows"`
+	Missing    []string `json:"missing,omitempty"`      // unknown, malformed or foreign
+	Unresolved []string `json:"unresolved,omitempty"`   // a range that cannot be given exactly
+	Deferred   []string `json:"deferred,omitempty"`     // past the budget
+	Budget     int      `json:"budget_chars,omitempty"` // when something was deferred
+}
+
+// ListRequest pages through a scope, newest first.
+type ListRequest struct {
+	Agent    string  `json:"agent"`
+	Project  *string `json:"project,omitempty"`
+	Channel  *string `json:"channel,omitempty"`
+	Type     string  `json:"type,omitempty"` // memory (default), episode
+	SourceID string  `json:"source_id,omitempty"`
+	Limit    int     `json:"limit,omitempty"` // 0: 50; at most 500
+	Cursor   string  `json:"cursor,omitempty"`
+}
+
+// ListResponse is one page; Cursor continues it and is empty on the last.
+type ListResponse struct {
+	Rows   []Row  `json:"rows"`
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// UpdateRequest edits one record in place; nil fields stay (DECISIONS 11).
+type UpdateRequest struct {
+	Agent    string          `json:"agent"`
+	Ref      string          `json:"ref"`
+	Content  *string         `json:"content,omitempty"` // an episode's summary
+	Project  *string         `json:"project,omitempty"`
+	Channel  *string         `json:"channel,omitempty"`
+	Source   *memory.Source  `json:"source,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Time     *string         `json:"time,omitempty"`
+	Keywords []string        `json:"keywords,omitempty"`
+	Resolved *bool           `json:"resolved,omitempty"`
+}
+
+// DeleteRequest deletes records, or with All everything the agent has. An empty
+// request deletes nothing and is refused.
+type DeleteRequest struct {
+	Agent string   `json:"agent"`
+	Refs  []string `json:"refs,omitempty"` // at most 1,000
+	All   bool     `json:"all,omitempty"`
+}
+
+// DeleteResponse says what went. Deleted rows are gone from the file's bytes.
+type DeleteResponse struct {
+	Deleted  []string `json:"deleted,omitempty"`
+	Missing  []string `json:"missing,omitempty"`
+	Locked   []string `json:"locked,omitempty"`
+	Memories int64    `json:"memories"`
+	Episodes int64    `json:"episodes"`
+	Profiles int64    `json:"profiles,omitempty"`
+}
+
+// LockRequest locks or unlocks records against update and delete.
+type LockRequest struct {
+	Agent  string   `json:"agent"`
+	Refs   []string `json:"refs"`
+	Locked bool     `json:"locked"`
+}
+
+// LockResponse names the refs that changed or already were so, and the others.
+type LockResponse struct {
+	Done    []string `json:"done"`
+	Missing []string `json:"missing,omitempty"`
+}
+
+// ProfileRequest sets the profile text of one user of an agent; "" removes it.
+type ProfileRequest struct {
+	Agent   string `json:"agent"`
+	UserID  string `json:"user_id"`
+	Content string `json:"content"`
+}
+
+// CalibrateRequest measures thresholds from the agent's own rows (RR-427 to
+// RR-433).
+type CalibrateRequest struct {
+	Agent     string  `json:"agent"`
+	Method    string  `json:"method,omitempty"`    // separation (default), percentile, zscore
+	Precision string  `json:"precision,omitempty"` // strict, balanced (default), lenient
+	Parameter float64 `json:"parameter,omitempty"` // the quantile or z; 0 for the method's default
+	DryRun    bool    `json:"dry_run,omitempty"`
+}
+
+// CalibrateResponse has what was measured and what was stored.
+type CalibrateResponse struct {
+	Agent   string        `json:"agent"`
+	Results []Calibration `json:"results"`
+	Skipped []Degradation `json:"skipped,omitempty"` // signals without enough samples
+}
+
+// Calibration is one stored threshold.
+type Calibration struct {
+	Agent     string  `json:"agent"`
+	Signal    string  `json:"signal"` // cosine (vector admission), rsf, rrf
+	Method    string  `json:"method"`
+	Precision string  `json:"precision"`
+	Threshold float64 `json:"threshold"`
+	Model     string  `json:"model"`
+	Dims      int     `json:"dims"`
+	Scoring   int     `json:"scoring_version"`
+	Positives int     `json:"positives"`
+	Negatives int     `json:"negatives"`
+	Measured  string  `json:"measured"` // time
+}
+
+// Setting is one server setting; Value is what is in force.
+type Setting struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Doc     string `json:"doc"`
+	Range   string `json:"range"`
+	Stored  bool   `json:"stored"` // false: the default
+}
+
+// ModelRequest is an operator's word about an embedding model (DECISIONS 10).
+type ModelRequest struct {
+	Action string `json:"action"` // accept, rebuild, retire
+	Model  string `json:"model,omitempty"`
+	Agent  string `json:"agent,omitempty"` // empty: every agent
+}
+
+// ModelState is one known model.
+type ModelState struct {
+	ID       int64   `json:"id"`
+	Backend  string  `json:"backend"`
+	Name     string  `json:"name"`
+	Dims     int     `json:"dims"`
+	Prompts  string  `json:"prompt_policy,omitempty"`
+	State    string  `json:"state"` // active, building, kept, drifted
+	Embedded int64   `json:"embedded"`
+	Records  int64   `json:"records"`
+	Drift    float64 `json:"lowest_probe_cosine,omitempty"`
+}
+
+// Status is a server's view of itself.
+type Status struct {
+	Version  string     `json:"version"`
+	TruthID  string     `json:"truth_id"`
+	Schema   int        `json:"schema"`
+	Path     string     `json:"path"`
+	Ready    bool       `json:"ready"`
+	Memories int64      `json:"memories"`
+	Episodes int64      `json:"episodes"`
+	Agents   int64      `json:"agents"`
+	Queue    QueueState `json:"queue"`
+	Model    ModelState `json:"model"`
+	WALBytes int64      `json:"wal_bytes"`
+	Advisory *Advisory  `json:"advisory,omitempty"`
+}
+
+// QueueState counts embedding work.
+type QueueState struct {
+	Pending      int64  `json:"pending"`
+	Failed       int64  `json:"failed"`       // waiting for a retry
+	Unembeddable int64  `json:"unembeddable"` // terminal
+	LastError    string `json:"last_error,omitempty"`
+}
+
+// DoctorRequest runs named checks; Fix repairs what a check can repair.
+type DoctorRequest struct {
+	Checks []string `json:"checks,omitempty"` // empty: all
+	Fix    bool     `json:"fix,omitempty"`
+}
+
+// DoctorResponse has every check's result in name order.
+type DoctorResponse struct {
+	OK     bool          `json:"ok"`
+	Checks []CheckResult `json:"checks"`
+}
+
+// CheckResult is one check: what it saw and what to do.
+type CheckResult struct {
+	Name     string   `json:"name"`
+	OK       bool     `json:"ok"`
+	Severity string   `json:"severity,omitempty"` // warning, error
+	Evidence []string `json:"evidence,omitempty"`
+	Fix      string   `json:"fix,omitempty"`
+	Fixed    int64    `json:"fixed,omitempty"`
+}
+
+// ExportRequest writes an agent's records as jsonl lines in a stable order.
+type ExportRequest struct {
+	Agent   string  `json:"agent"`
+	Project *string `json:"project,omitempty"`
+	Channel *string `json:"channel,omitempty"`
+}
+
+// Limits of requests.
+const (
+	MaxStoreBatch  = 1_000
+	DefaultCount   = 10
+	MaxCount       = 100
+	MaxContentRefs = 20
+	MaxDeleteRefs  = 1_000
+	MaxExclude     = 200
+	DefaultList    = 50
+	MaxList        = 500
+)
