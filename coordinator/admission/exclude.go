@@ -1,0 +1,56 @@
+package admission
+
+import (
+	"strings"
+	"unicode"
+
+	"recalld/memory"
+)
+
+// ExactBelow is the length, in code points after normalising, below which an
+// excluded text must be equal instead of a prefix (RR-443).
+const ExactBelow = 32
+
+// Exclusion drops rows that the caller already holds.
+type Exclusion struct {
+	texts []string
+}
+
+// NewExclusion takes the caller's texts; blank ones are ignored.
+func NewExclusion(texts []string) Exclusion {
+	var e Exclusion
+	for _, t := range texts {
+		if n := normalise(t); n != "" {
+			e.texts = append(e.texts, n)
+		}
+	}
+	return e
+}
+
+// Excludes reports whether a row's content is one of the texts: a prefix either
+// way, or equal when either is short. A caller that holds only the preview of a
+// row excludes the whole row with it.
+func (e Exclusion) Excludes(content string) bool {
+	if len(e.texts) == 0 {
+		return false
+	}
+	n := normalise(content)
+	short := memory.Len(n) < ExactBelow
+	for _, t := range e.texts {
+		if t == n {
+			return true
+		}
+		if short || memory.Len(t) < ExactBelow {
+			continue
+		}
+		if strings.HasPrefix(n, t) || strings.HasPrefix(t, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// normalise lowers case and folds runs of white space.
+func normalise(s string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(s), unicode.IsSpace), " ")
+}
