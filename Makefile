@@ -1,0 +1,67 @@
+# Build, test and check recalld. `make` alone lists the targets.
+
+TAGS        = sqlite_fts5
+BIN         = bin/recalld
+DEMO        = data/demo
+FUZZTIME   ?= 30s
+# Further flags for every `go test`, for example GOTESTFLAGS=-v.
+GOTESTFLAGS ?=
+# Arguments for `make mutation`, for example MUTATION="-run count-reaches".
+MUTATION   ?=
+
+export CGO_ENABLED = 1
+export GOAMD64 = v2
+
+.DEFAULT_GOAL = help
+.PHONY: help run build test test-extended lint bench mutation fuzz generate clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+
+run: build ## build, fill data/demo with the sample corpus, serve until Ctrl-C
+	$(BIN) demo --data $(DEMO)
+
+build: ## build bin/recalld
+	go build -trimpath -tags $(TAGS) -o $(BIN) ./cmd/recalld
+
+test: ## the tests that need Go, a C compiler and this repository, under 10 minutes
+	go test -tags $(TAGS),invariants -timeout 10m $(GOTESTFLAGS) ./...
+
+# The second pass drops the invariant checks and adds the race detector, so the
+# production path is covered as well. Lint and mutation have no goroutines that
+# the race detector could learn from.
+test-extended: ## the long tests of the files tagged `extended`, then everything under the race detector
+	@packages=`grep -rlE --include='*_test.go' '^//go:build .*extended' . | xargs -n1 dirname | sort -u`; \
+	if [ -n "$$packages" ]; then \
+		go test -tags $(TAGS),extended -timeout 30m $(GOTESTFLAGS) $$packages; \
+	else \
+		echo "no file is tagged extended"; \
+	fi
+	go test -race -tags $(TAGS) -timeout 20m $(GOTESTFLAGS) \
+		`go list -tags $(TAGS) ./... | grep -vE '^recalld/(internal/lint|mutation)'`
+
+lint: ## gofmt, vet, staticcheck and the project's own rules
+	@unformatted=`gofmt -l .`; \
+	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	go vet -tags $(TAGS) ./...
+	go tool staticcheck -tags $(TAGS) ./...
+	go test -tags $(TAGS) -count=1 $(GOTESTFLAGS) ./internal/lint/...
+
+bench: build ## every benchmark of the binary that needs no data from outside
+	@$(BIN) bench --help
+
+mutation: ## apply every mutation of mutation/list; each must turn its test red
+	go run ./mutation $(MUTATION)
+
+fuzz: ## every fuzz target for FUZZTIME (30s) each
+	@grep -rlE --include='*_test.go' '^func Fuzz' . | sort | while read -r file; do \
+		for target in `sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$file"`; do \
+			go test -tags $(TAGS),invariants -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "`dirname $$file`" || exit 1; \
+		done; \
+	done
+
+generate: ## regenerate what `go generate` makes
+	go generate ./...
+
+clean: ## remove bin (never a data folder)
+	rm -rf bin

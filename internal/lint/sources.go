@@ -1,0 +1,73 @@
+package lint
+
+import (
+	"go/ast"
+	"go/types"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// Where clocks are read and random numbers drawn, to be handed to the rest.
+var sourceRooms = []string{"cmd", "bench", "mutation", "internal"}
+
+// What reads the machine's clock or zone.
+var clocks = []string{"time.Now", "time.Since", "time.Until", "time.Local", "time.LoadLocation"}
+
+// Constructors of generators that are seeded by their caller.
+var seeded = []string{"New", "NewSource", "NewPCG", "NewChaCha8", "NewZipf"}
+
+// Sources flags readings of the clock, of the machine's zone and of unseeded
+// randomness outside the commands: everything else is given a clock and a seed.
+func Sources(t *Tree, loaded []*packages.Package) []Finding {
+	const rule = "sources"
+	var found []Finding
+	for _, p := range loaded {
+		if within(t.dirOf(p), sourceRooms...) {
+			continue
+		}
+		for _, file := range p.Syntax {
+			if !t.own(p.Fset, file) {
+				continue
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				sel, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if text := unpredictable(p.TypesInfo.Uses[sel.Sel]); text != "" {
+					found = append(found, t.at(p.Fset, sel.Pos(), rule, text))
+				}
+				return true
+			})
+		}
+	}
+	return sorted(found)
+}
+
+// unpredictable says what is wrong with using an object, "" when nothing is.
+func unpredictable(object types.Object) string {
+	if object == nil || object.Pkg() == nil || object.Parent() != object.Pkg().Scope() {
+		return ""
+	}
+	name := object.Pkg().Path() + "." + object.Name()
+	_, function := object.(*types.Func)
+	switch object.Pkg().Path() {
+	case "time":
+		if slices.Contains(clocks, name) {
+			return name + ": take the clock or zone from the caller"
+		}
+	case "math/rand", "math/rand/v2":
+		if function && !slices.Contains(seeded, object.Name()) {
+			return name + ": take a seeded generator from the caller"
+		}
+	case "crypto/rand":
+		return name + ": take an io.Reader from the caller"
+	case "hash/maphash":
+		if function && strings.HasPrefix(object.Name(), "MakeSeed") {
+			return name + ": hash with a fixed seed"
+		}
+	}
+	return ""
+}
