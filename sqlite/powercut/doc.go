@@ -8,11 +8,11 @@
 //
 //	disk, err := powercut.Open(folder)
 //	db, err := sql.Open("sqlite3", "file:"+path+"?vfs="+disk.Name()+"&_journal_mode=WAL&_synchronous=FULL")
-//	… store; after each commit returned: disk.Mark(id) …
+//	... store; after each commit returned: disk.Mark(id) ...
 //	replay := disk.Log().Replay()
 //	for _, cut := range disk.Log().Cuts(rng, 2000) {
 //		image, err := replay.Crash(rng, cut, newFolder)
-//		… open newFolder, find every id of image.Acknowledged …
+//		... open newFolder, find every id of image.Acknowledged ...
 //	}
 //
 // # The model
