@@ -36,7 +36,8 @@ func writing(file, offset int64, text string) op {
 	return op{kind: wrote, file: file, offset: offset, bytes: []byte(text)}
 }
 
-// TestOutcomes holds the model case by case: exactly these states, and each of them occurs. DECISIONS 13.
+// TestOutcomes holds the model case by case: exactly these states, and each of them occurs.
+// DECISIONS 13
 func TestOutcomes(t *testing.T) {
 	existing := map[string][]byte{"f": []byte("old")}
 	open := op{kind: opened, file: 1, path: "f"}
@@ -132,7 +133,8 @@ func TestLengthAhead(t *testing.T) {
 }
 
 // TestSyncedBytesSurvive: for any record and any cut, a byte of the image was durable or was written there later, or lies
-// beyond the durable length; and a file whose last operation is a sync is exactly what was written. DECISIONS 13.
+// beyond the durable length; and a file whose last operation is a sync is exactly what was written.
+// DECISIONS 13
 func TestSyncedBytesSurvive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &Log{files: map[string][]byte{"f": bytes.Repeat([]byte{'.'}, 700)}, ops: []op{{kind: opened, file: 1, path: "f"}}}

@@ -185,8 +185,8 @@ func openDisk(t *testing.T) (disk *Disk, file string) {
 }
 
 // TestPowerCuts: SQLite's own promises, found again. What should be safe loses nothing, and what is known to be unsafe
-// loses rows, so the instrument bites on syncs, on their absence, and on folder entries. DECISIONS 13.
-// RR-009
+// loses rows, so the instrument bites on syncs, on their absence, and on folder entries.
+// DECISIONS 13
 func TestPowerCuts(t *testing.T) {
 	for _, test := range []struct {
 		settings            string
@@ -223,7 +223,7 @@ func TestPowerCuts(t *testing.T) {
 }
 
 // TestPowerCutDuringRecovery: an image is cut again while SQLite recovers it and stores more.
-// RR-009
+// DECISIONS 13
 func TestPowerCutDuringRecovery(t *testing.T) {
 	const settings = "_journal_mode=WAL&_synchronous=FULL"
 	first, file := openDisk(t)
