@@ -24,7 +24,8 @@ type area struct {
 var areas = []area{
 	{dir: "cmd", below: []string{"front", "coordinator", "ingest", "doctor", "access", "shards", "scanner", "layout", "lexical", "sqlite", "embed", "blocks", "memory", "bench"}},
 	{dir: "bench", below: []string{"front", "coordinator", "ingest", "doctor", "access", "shards", "scanner", "layout", "lexical", "sqlite", "embed", "blocks", "memory"}},
-	{dir: "front", below: []string{"coordinator", "memory"}},
+	{dir: "front", below: []string{"coordinator", "proto", "memory"}},
+	{dir: "proto"},
 	{dir: "coordinator", below: []string{"ingest", "doctor", "access", "shards", "scanner", "layout", "lexical", "sqlite", "embed", "blocks", "memory"}},
 	{dir: "ingest", below: []string{"access", "shards", "scanner", "layout", "lexical", "sqlite", "embed", "blocks", "memory"}},
 	{dir: "doctor", below: []string{"access", "shards", "scanner", "layout", "lexical", "sqlite", "embed", "blocks", "memory"}},

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ var seeded = []string{"New", "NewSource", "NewPCG", "NewChaCha8", "NewZipf"}
 
 // Sources flags readings of the clock, of the machine's zone and of unseeded
 // randomness outside the commands: everything else is given a clock and a seed.
+// The default of a source that was not given passes: a function or reader, not
+// its value, assigned where the receiver was found to be nil.
 func Sources(t *Tree, loaded []*packages.Package) []Finding {
 	const rule = "sources"
 	var found []Finding
@@ -31,9 +34,10 @@ func Sources(t *Tree, loaded []*packages.Package) []Finding {
 			if !t.own(p.Fset, file) {
 				continue
 			}
+			defaults := defaultSources(file)
 			ast.Inspect(file, func(n ast.Node) bool {
 				sel, ok := n.(*ast.SelectorExpr)
-				if !ok {
+				if !ok || defaults[sel] {
 					return true
 				}
 				if text := unpredictable(p.TypesInfo.Uses[sel.Sel]); text != "" {
@@ -44,6 +48,25 @@ func Sources(t *Tree, loaded []*packages.Package) []Finding {
 		}
 	}
 	return sorted(found)
+}
+
+// defaultSources returns the right sides of "if x == nil { x = source }".
+func defaultSources(file *ast.File) map[ast.Expr]bool {
+	found := map[ast.Expr]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		guard, ok := n.(*ast.IfStmt)
+		if !ok || len(guard.Body.List) != 1 {
+			return true
+		}
+		test, ok := guard.Cond.(*ast.BinaryExpr)
+		set, isSet := guard.Body.List[0].(*ast.AssignStmt)
+		if ok && isSet && test.Op == token.EQL && types.ExprString(test.Y) == "nil" &&
+			set.Tok == token.ASSIGN && len(set.Lhs) == 1 && types.ExprString(test.X) == types.ExprString(set.Lhs[0]) {
+			found[set.Rhs[0]] = true
+		}
+		return true
+	})
+	return found
 }
 
 // unpredictable says what is wrong with using an object, "" when nothing is.

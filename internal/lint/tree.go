@@ -2,6 +2,7 @@ package lint
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -140,7 +141,8 @@ func (t *Tree) at(fset *token.FileSet, pos token.Pos, rule, text string) Finding
 }
 
 // Types loads and type-checks the module's packages as they are built for
-// production, tests excluded. It fails when one does not build.
+// production, tests excluded. When some do not build it returns the others and
+// an error that names them.
 func (t *Tree) Types() ([]*packages.Package, error) {
 	loaded, err := packages.Load(&packages.Config{
 		Mode:       packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo,
@@ -150,13 +152,15 @@ func (t *Tree) Types() ([]*packages.Package, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load packages: %w", err)
 	}
-	for _, p := range loaded {
-		if len(p.Errors) > 0 {
-			return nil, fmt.Errorf("load package %s: %w", p.PkgPath, p.Errors[0])
-		}
-	}
 	slices.SortFunc(loaded, func(a, b *packages.Package) int { return cmp.Compare(a.PkgPath, b.PkgPath) })
-	return loaded, nil
+	var broken []error
+	loaded = slices.DeleteFunc(loaded, func(p *packages.Package) bool {
+		if len(p.Errors) > 0 {
+			broken = append(broken, fmt.Errorf("load package %s: %w", p.PkgPath, p.Errors[0]))
+		}
+		return len(p.Errors) > 0
+	})
+	return loaded, errors.Join(broken...)
 }
 
 // dirOf returns the package's folder relative to the module.
