@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"recalld/front/api"
+	"recalld/front/mcp"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Serve one data folder to all clients until interrupted",
+		Long: `Serve one data folder over a unix socket until interrupted. Commands and MCP
+fronts that name the same folder find the server by themselves.`,
+		Example: `  recalld serve
+  recalld serve --data ./memory --embed-backend openai --embed-url http://127.0.0.1:8000 --embed-model multilingual-e5-small`,
+		Args: exactly(0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := a.openLocal(c.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			return a.serve(c.Context(), s, func() { fmt.Fprintf(a.errOut, "serving %s; stop with Ctrl-C\n", a.data) })
+		},
+	}
+}
+
+// serve answers on the folder's socket until the context ends, then lets calls
+// in flight finish.
+func (a *app) serve(ctx context.Context, s *session, ready func()) error {
+	listener, cleanup, err := api.Listen(a.data)
+	if err != nil {
+		return err
+	}
+	defer cleanup()
+	ready()
+	err = api.Serve(ctx, listener, s.Service)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (a *app) mcpCommand() *cobra.Command {
+	var scope scopeFlags
+	c := &cobra.Command{
+		Use:   "mcp",
+		Short: "Speak MCP on standard input and output",
+		Long: `Speak the Model Context Protocol on standard input and output. With a server
+running on the same data folder this is a thin front of it, and any number of
+fronts share it; without one the folder is opened in this process.`,
+		Example: `  recalld mcp --agent mia
+  claude mcp add memory -- recalld mcp --agent mia`,
+		Args: exactly(0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := a.open(c.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			project, channel := scope.optional()
+			return mcp.Serve(c.Context(), s.Service, mcp.Options{Agent: scope.agent, Project: project, Channel: channel, Version: version(), In: a.in, Out: a.out})
+		},
+	}
+	scope.register(c)
+	return c
+}

@@ -1,0 +1,15 @@
+package baseline
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+)
+
+func BenchmarkInserts(b *testing.B) {
+	took, err := Inserts(context.Background(), filepath.Join(b.TempDir(), "bare.db"), "a text of about thirty bytes ok", b.N)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.N)/took.Seconds(), "inserts/s")
+}
