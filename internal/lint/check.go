@@ -6,7 +6,7 @@ package lint
 func Check(t *Tree) ([]Finding, error) {
 	loaded, err := t.Types()
 	var found []Finding
-	for _, rule := range []func(*Tree) []Finding{Imports, SQL, Rooms, Docs, Words, Skips, Ledgers} {
+	for _, rule := range []func(*Tree) []Finding{Imports, SQL, Rooms, Docs, Words, Skips, Ledgers, Dependencies} {
 		found = append(found, rule(t)...)
 	}
 	found = append(found, Floats(t, loaded)...)

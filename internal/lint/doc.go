@@ -12,6 +12,7 @@
 //   - no package-level variable changes
 //   - no test skips itself, nothing is left to do later
 //   - no file names a path of one machine or the host of a package registry
+//   - every imported module is explained in docs/dependencies.md
 //   - every ledger row that is marked held is named by a test, and every row
 //     that a test names exists
 //

@@ -40,7 +40,7 @@ func TestEveryRuleFiresAndSpares(t *testing.T) {
 			}
 		})
 	}
-	for _, rule := range []string{"imports", "sql", "rooms", "docs", "floats", "sources", "state", "words", "skips", "ledger"} {
+	for _, rule := range []string{"imports", "sql", "rooms", "docs", "floats", "sources", "state", "words", "skips", "ledger", "dependencies"} {
 		if !fired[rule] {
 			t.Errorf("no case makes rule %s fire", rule)
 		}
