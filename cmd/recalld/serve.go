@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,29 +27,39 @@ fronts that name the same folder find the server by themselves.`,
 				return err
 			}
 			defer s.Close()
-			return a.serve(c.Context(), s, func() { fmt.Fprintf(a.errOut, "serving %s; stop with Ctrl-C\n", a.data) })
+			return a.serve(c.Context(), s, func() error {
+				fmt.Fprintf(a.errOut, "serving %s; stop with Ctrl-C\n", a.data)
+				return nil
+			})
 		},
 	}
 }
 
 // serve answers on the folder's socket until the context ends, then lets calls
-// in flight finish.
-func (a *app) serve(ctx context.Context, s *session, ready func()) error {
-	listener, cleanup, err := api.Listen(a.data)
+// in flight finish. ready is called once clients can connect.
+func (a *app) serve(ctx context.Context, s *session, ready func() error) (err error) {
+	log, err := a.logger()
 	if err != nil {
 		return err
 	}
-	defer cleanup()
-	ready()
-	err = api.Serve(ctx, listener, s.Service)
-	if errors.Is(err, context.Canceled) {
-		return nil
+	listener, withdraw, err := api.Listen(a.data, version(), time.Now())
+	if err != nil {
+		return err
 	}
-	return err
+	defer func() { err = errors.Join(err, withdraw()) }()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- api.NewServer(s.Service, api.Options{Log: log}).Serve(ctx, listener) }()
+	if err := ready(); err != nil {
+		stop()
+		return errors.Join(err, <-ended)
+	}
+	return <-ended
 }
 
 func (a *app) mcpCommand() *cobra.Command {
-	var scope scopeFlags
+	var agent string
 	c := &cobra.Command{
 		Use:   "mcp",
 		Short: "Speak MCP on standard input and output",
@@ -59,15 +70,18 @@ fronts share it; without one the folder is opened in this process.`,
   claude mcp add memory -- recalld mcp --agent mia`,
 		Args: exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
+			log, err := a.logger()
+			if err != nil {
+				return err
+			}
 			s, err := a.open(c.Context())
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			project, channel := scope.optional()
-			return mcp.Serve(c.Context(), s.Service, mcp.Options{Agent: scope.agent, Project: project, Channel: channel, Version: version(), In: a.in, Out: a.out})
+			return mcp.Serve(c.Context(), s.Service, mcp.Options{Agent: agent, Version: version(), In: a.in, Out: a.out, Log: log})
 		},
 	}
-	scope.register(c)
+	agentFlag(c, &agent)
 	return c
 }

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"recalld/coordinator"
+	"recalld/ingest"
+)
+
+//go:embed sample/corpus.jsonl
+var sampleCorpus []byte
+
+// demoQuestion is one recall that the demo prints.
+type demoQuestion struct {
+	agent, project, query string
+}
+
+func demoQuestions() []demoQuestion {
+	return []demoQuestion{
+		{"engineer", "atlas", "what does ERR_POOL_EXHAUSTED mean and what was done about it?"},
+		{"companion", "", "家族の食べ物のアレルギーは?"},
+		{"engineer", "billing", "账单的舍入规则是什么?"},
+	}
+}
+
+func (a *app) demoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Fill a folder with a sample corpus, show three recalls, and serve",
+		Long: `Fill an empty data folder with a sample corpus: a year of an engineering team and
+of a person, in English, Japanese and Chinese. Then serve it, print three recalls
+with their reasons and the line that registers the server with an MCP client, and
+go on until Ctrl-C. A second start finds the same data.`,
+		Example: `  recalld demo --data ./data/demo`,
+		Args:    exactly(0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := a.openLocal(c.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			if err := a.fill(c.Context(), s); err != nil {
+				return err
+			}
+			return a.serve(c.Context(), s, func() error { return a.showDemo(c.Context(), s) })
+		},
+	}
+}
+
+// fill imports the sample corpus into an empty store.
+func (a *app) fill(ctx context.Context, s *session) error {
+	status, err := s.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if status.Memories+status.Episodes > 0 {
+		return nil
+	}
+	report, err := ingest.Run(ctx, ingest.NewReader(bytes.NewReader(sampleCorpus)), sinkOf(s), ingest.Options{})
+	if err != nil {
+		return err
+	}
+	if report.Rejected > 0 {
+		return fmt.Errorf("the sample corpus has %d bad lines, the first: %w", report.Rejected, &report.Bad[0])
+	}
+	fmt.Fprintf(a.out, "filled %s with %d sample records\n", a.data, report.Stored+report.Versioned)
+	return nil
+}
+
+func (a *app) showDemo(ctx context.Context, s *session) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	data, err := filepath.Abs(a.data)
+	if err != nil {
+		return err
+	}
+	for _, q := range demoQuestions() {
+		request := coordinator.RecallRequest{Agent: q.agent, Query: q.query, Count: 2}
+		line := fmt.Sprintf("recalld recall --agent %s", q.agent)
+		if q.project != "" {
+			request.Project = &q.project
+			line += " --project " + q.project
+		}
+		answer, err := s.Recall(ctx, request)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.out, "\n$ %s %q\n", line, q.query)
+		writeAnswer(a.out, shortened(answer))
+	}
+	command := []string{quoted(program), "mcp", "--data", quoted(data), "--agent", "engineer"}
+	_, err = fmt.Fprintf(a.out, `
+serving %s; stop with Ctrl-C
+
+register it with an MCP client:
+  claude mcp add recalld -- %s
+`, data, strings.Join(command, " "))
+	return err
+}
+
+// shortened cuts the rows' texts for the demo's screen.
+func shortened(answer *coordinator.RecallResponse) *coordinator.RecallResponse {
+	short := *answer
+	short.Profile = nil
+	short.Rows = nil
+	for _, row := range answer.Rows {
+		text := strings.Join(strings.Fields(row.Content), " ")
+		if runes := []rune(text); len(runes) > 160 {
+			text = string(runes[:160]) + "…"
+		}
+		row.Content, row.ContentTruncated = text, false
+		short.Rows = append(short.Rows, row)
+	}
+	return &short
+}
+
+// quoted makes a path safe for a shell.
+func quoted(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
