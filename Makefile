@@ -47,8 +47,17 @@ lint: ## gofmt, vet, staticcheck and the project's own rules
 	go tool staticcheck -tags $(TAGS) ./...
 	go test -tags $(TAGS) -count=1 $(GOTESTFLAGS) ./internal/lint/...
 
-bench: build ## every benchmark of the binary that needs no data from outside
-	@$(BIN) bench --help
+# LOCOMO names the folder of a dataset that is not part of the repository.
+bench: build ## every benchmark of the binary; LOCOMO=DIR adds retrieval quality
+	@for name in `$(BIN) bench --help | awk '/^Available Commands:/ { on = 1; next } /^$$/ { on = 0 } on { print $$1 }'`; do \
+		set --; \
+		if [ "$$name" = quality ]; then \
+			if [ -z "$(LOCOMO)" ]; then echo "== quality: left out, give LOCOMO=DIR"; continue; fi; \
+			set -- --path "$(LOCOMO)"; \
+		fi; \
+		echo "== $$name"; \
+		$(BIN) bench "$$name" "$$@" --json || exit 1; \
+	done
 
 mutation: ## apply every mutation of mutation/list; each must turn its test red
 	go run ./mutation $(MUTATION)
