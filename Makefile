@@ -31,7 +31,7 @@ test: ## the tests that need Go, a C compiler and this repository, under 10 minu
 # production path is covered as well. Lint and mutation have no goroutines that
 # the race detector could learn from.
 test-extended: ## the long tests of the files tagged `extended`, then everything under the race detector
-	@packages=`grep -rlE --include='*_test.go' '^//go:build .*extended' . | xargs -n1 dirname | sort -u`; \
+	@packages=`grep -rlE --include='*_test.go' '^//go:build .*extended' . | sed 's|/[^/]*$$||' | sort -u`; \
 	if [ -n "$$packages" ]; then \
 		go test -tags $(TAGS),extended -timeout 30m $(GOTESTFLAGS) $$packages; \
 	else \

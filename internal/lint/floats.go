@@ -18,9 +18,10 @@ var unscored = []string{"cmd", "bench", "mutation", "internal", "front/console"}
 // arm64 a compiler may fuse a product with an addition that follows it, also
 // across statements, returns and inlined calls, and the sum then differs in its
 // last bit from amd64's; an explicit conversion, float64(x*y), forbids that. A
-// product needs none when its only consumer multiplies, divides, compares or
-// converts, when it is handed to the standard library, when it is a constant,
-// or when one factor is a constant power of two, so that it is exact.
+// product needs none when its only consumer multiplies, divides, compares (min
+// and max compare) or converts, when it is handed to the standard library, when
+// it is a constant, or when one factor is a constant power of two, so that it is
+// exact.
 func Floats(t *Tree, loaded []*packages.Package) []Finding {
 	const rule = "floats"
 	var found []Finding
@@ -130,7 +131,7 @@ func (p products) addsArgument(call *ast.CallExpr, argument ast.Node) bool {
 func (p products) ours(name *ast.Ident) bool {
 	switch object := p.info.Uses[name].(type) {
 	case *types.Builtin:
-		return name.Name == "min" || name.Name == "max" || name.Name == "append"
+		return name.Name == "append"
 	case *types.Func:
 		return object.Pkg() != nil && (object.Pkg().Path() == p.module || within(object.Pkg().Path(), p.module))
 	}
