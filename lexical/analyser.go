@@ -71,6 +71,8 @@ func (a *Analyser) Len() int { return len(a.terms) }
 // other term contains.
 func (a *Analyser) Term(id TermID) string { return a.terms[id] }
 
+func (a *Analyser) isDate(id TermID) bool { return a.terms[id][0] == dateMark }
+
 // Append appends the terms of the text to dst, one per occurrence, and returns
 // it. Any bytes are text: what is not UTF-8 separates words.
 func (a *Analyser) Append(dst []TermID, text string) []TermID {
@@ -194,10 +196,14 @@ func (a *Analyser) analyse(s string) chunk {
 	if core == "" {
 		return c
 	}
-	switch shapeOf(core) {
-	case shapeWord:
+	switch shape := shapeOf(core); {
+	case c.date.kind == atomOrdinal: // 30th is the number 30
+		a.number(core[:len(core)-2])
+	case c.date.kind == atomWhole: // its parts are date words
+		a.whole(core)
+	case shape == shapeWord:
 		a.word(core)
-	case shapeNumber:
+	case shape == shapeNumber:
 		a.number(core)
 	default:
 		a.compound(core)

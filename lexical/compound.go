@@ -15,6 +15,10 @@ const maxTurns = 6
 // dots, hyphens and underscores, then the words that camelCase and digits
 // divide those into. A form that equals the one it is part of is not repeated.
 func (a *Analyser) compound(s string) {
+	if word, ok := initials(s); ok {
+		a.word(word)
+		return
+	}
 	a.whole(s)
 	eachPart(s, outer, func(segment string) {
 		if len(segment) < len(s) && shapeOf(segment) == shapeCompound {
@@ -24,6 +28,24 @@ func (a *Analyser) compound(s string) {
 			a.part(part, len(part) < len(s), len(part) < len(segment))
 		})
 	})
+}
+
+// initials returns the letters of a compound that is letters and single dots in
+// turn, such as U.S.A or e.g.
+func initials(s string) (word string, ok bool) {
+	if len(s) < 3 || len(s)%2 == 0 || len(s) > 15 {
+		return "", false
+	}
+	var letters [8]byte
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case i%2 == 1 && c != '.', i%2 == 0 && (c|0x20 < 'a' || c|0x20 > 'z'):
+			return "", false
+		case i%2 == 0:
+			letters[i/2] = c
+		}
+	}
+	return string(letters[:(len(s)+1)/2]), true
 }
 
 // whole emits a compound as one term unless it is too long to be one.

@@ -41,11 +41,11 @@ func (e *encoder) rows(q *sequence) {
 		for _, id := range ids[:n] {
 			base = min(base, id)
 		}
-		var idBits, lengthBits uint64
+		var idBits, longest uint64
 		for i := range n {
 			ids[i] -= base
 			idBits |= ids[i]
-			lengthBits |= lengths[i]
+			longest = max(longest, lengths[i])
 		}
 		if widthOf(idBits) > 56 {
 			e.err = fmt.Errorf("encode postings: record ids %d apart do not fit one block", idBits)
@@ -53,9 +53,10 @@ func (e *encoder) rows(q *sequence) {
 		}
 		records = binary.LittleEndian.AppendUint64(records, base)
 		records = binary.LittleEndian.AppendUint32(records, uint32(len(payload)))
-		records = append(records, widthOf(idBits), widthOf(lengthBits))
+		lengthWidth := lengthBytes(longest)
+		records = append(records, widthOf(idBits), lengthWidth)
 		payload = appendPacked(payload, ids[:n], widthOf(idBits))
-		payload = appendPacked(payload, lengths[:n], widthOf(lengthBits))
+		payload = appendPacked(payload, lengths[:n], 8*lengthWidth)
 		n = 0
 	}
 	var session uint64
@@ -79,6 +80,17 @@ func (e *encoder) rows(q *sequence) {
 	e.sections[sectionRows] = append(records, payload...)
 }
 
+// lengthBytes returns how many bytes each length of a block takes: 1, 2 or 4.
+func lengthBytes(longest uint64) uint8 {
+	switch {
+	case longest < 1<<8:
+		return 1
+	case longest < 1<<16:
+		return 2
+	}
+	return 4
+}
+
 // terms merges the dictionaries of all sources.
 func (e *encoder) terms(v view) error {
 	type stream struct {
@@ -93,7 +105,7 @@ func (e *encoder) terms(v view) error {
 		return err
 	}
 	for i, src := range v.sources {
-		next, stop := iter.Pull2(src.terms())
+		next, stop := iter.Pull2(src.dictionary())
 		defer stop()
 		streams[i].next = next
 		if err := advance(&streams[i]); err != nil {

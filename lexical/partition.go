@@ -117,10 +117,10 @@ func (p *Partition) verify() error {
 		r := p.rowRecord(i)
 		n := min(blockLen, int(p.rows)-i*blockLen)
 		idWidth, lengthWidth := r[12], r[13]
-		if idWidth > 56 || lengthWidth > 32 {
+		if idWidth > 56 || lengthWidth != 1 && lengthWidth != 2 && lengthWidth != 4 {
 			return corrupt("a row record has an impossible width")
 		}
-		if uint64(binary.LittleEndian.Uint32(r[8:]))+uint64(packedLen(n, idWidth)+packedLen(n, lengthWidth)) > payload {
+		if uint64(binary.LittleEndian.Uint32(r[8:]))+uint64(packedLen(n, idWidth)+n*int(lengthWidth)) > payload {
 			return corrupt("a row record points outside its section")
 		}
 	}
@@ -154,7 +154,8 @@ func (p *Partition) rowRecord(i int) []byte {
 	return p.sections[sectionRows][i*rowRecord : (i+1)*rowRecord]
 }
 
-// rowBlock returns the packed ids and lengths of a block of rows.
+// rowBlock returns the ids, packed to idWidth bits, and the lengths, of
+// lengthWidth bytes each, of a block of rows.
 func (p *Partition) rowBlock(i int) (base int64, ids, lengths []byte, idWidth, lengthWidth uint8) {
 	r := p.rowRecord(i)
 	n := min(blockLen, int(p.rows)-i*blockLen)
@@ -162,8 +163,8 @@ func (p *Partition) rowBlock(i int) (base int64, ids, lengths []byte, idWidth, l
 	s := p.sections[sectionRows]
 	start := p.rowBlocks()*rowRecord + int(binary.LittleEndian.Uint32(r[8:]))
 	middle := start + packedLen(n, idWidth)
-	end := middle + packedLen(n, lengthWidth) + packPad
-	return int64(binary.LittleEndian.Uint64(r)), s[start:end:end], s[middle:end:end], idWidth, lengthWidth
+	end := middle + n*int(lengthWidth)
+	return int64(binary.LittleEndian.Uint64(r)), s[start : middle+packPad : middle+packPad], s[middle:end], idWidth, lengthWidth
 }
 
 // Rows returns the number of rows, deleted ones included.
@@ -180,17 +181,37 @@ func (p *Partition) id(row int) int64 {
 }
 
 func (p *Partition) length(row int) uint32 {
+	var one [1]uint32
 	_, _, lengths, _, width := p.rowBlock(row / blockLen)
-	return uint32(packed(lengths, row%blockLen, width))
+	unpackLengths(one[:], lengths[row%blockLen*int(width):], width)
+	return one[0]
+}
+
+// unpackLengths reads lengths of 1, 2 or 4 bytes.
+func unpackLengths(dst []uint32, b []byte, width uint8) {
+	switch width {
+	case 1:
+		for i, n := range b[:len(dst)] {
+			dst[i] = uint32(n)
+		}
+	case 2:
+		for i := range dst {
+			dst[i] = uint32(binary.LittleEndian.Uint16(b[2*i:]))
+		}
+	default:
+		for i := range dst {
+			dst[i] = binary.LittleEndian.Uint32(b[4*i:])
+		}
+	}
 }
 
 func (p *Partition) lengths(row int, dst []uint32, joined []bool) {
 	for i := 0; i < len(dst); {
 		_, _, lengths, _, width := p.rowBlock((row + i) / blockLen)
-		for j := (row + i) % blockLen; j < blockLen && i < len(dst); j++ {
-			dst[i] = uint32(packed(lengths, j, width))
-			i++
-		}
+		from := (row + i) % blockLen
+		n := min(blockLen-from, len(dst)-i)
+		unpackLengths(dst[i:i+n], lengths[from*int(width):], width)
+		i += n
 	}
 	if len(dst) == 0 {
 		return
@@ -350,7 +371,7 @@ func (p *Partition) postings(term string) (list, error) {
 	return list{}, nil
 }
 
-func (p *Partition) terms() iter.Seq2[termList, error] {
+func (p *Partition) dictionary() iter.Seq2[termList, error] {
 	return func(yield func(termList, error) bool) {
 		if p.termsN == 0 {
 			return

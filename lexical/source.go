@@ -61,7 +61,7 @@ type source interface {
 	find(id int64) (row int, ok bool)
 	// postings returns the list of a term; its count is 0 when there is none.
 	postings(term string) (list, error)
-	// terms yields every term in ascending byte order, and an error at most once,
+	// dictionary yields every term in ascending byte order, and an error at most once,
 	// at the end.
-	terms() iter.Seq2[termList, error]
+	dictionary() iter.Seq2[termList, error]
 }

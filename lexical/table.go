@@ -3,7 +3,6 @@ package lexical
 import (
 	"cmp"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 )
@@ -15,12 +14,14 @@ type Table struct {
 	words *Analyser
 	only  map[string]bool // nil: all terms; else the terms of one query
 
-	slots []slot          // rows, in no order
-	free  []int32         // slots without a row
-	added []int32         // slots filled since settle
-	freed []int32         // slots emptied since settle
-	byID  map[int64]int32 // record to slot
-	lists map[TermID][]slotPosting
+	slots []slot           // rows, in no order
+	free  []int32          // slots without a row
+	added []int32          // slots filled since settle
+	freed []int32          // slots emptied since settle
+	byID  map[int64]int32  // record to slot
+	lists []termSlots      // postings by term
+	terms map[TermID]int32 // term to index in lists
+	spare []slotTerm       // where the slots' terms are cut from
 
 	order []int32  // slots in the order of keys
 	rank  []uint32 // slot to ordinal
@@ -33,7 +34,19 @@ const gone = math.MaxUint32
 type slot struct {
 	key    rowKey
 	length uint32
-	terms  []TermID // distinct
+	terms  []slotTerm
+}
+
+// slotTerm is one distinct term of a row.
+type slotTerm struct {
+	list int32 // index in lists
+	freq uint32
+}
+
+// termSlots is the rows that one term is in.
+type termSlots struct {
+	term  TermID
+	slots []slotPosting
 }
 
 type slotPosting struct {
@@ -43,7 +56,7 @@ type slotPosting struct {
 
 // newTable returns an empty table whose terms are numbered by the analyser.
 func newTable(words *Analyser) *Table {
-	return &Table{words: words, byID: make(map[int64]int32), lists: make(map[TermID][]slotPosting)}
+	return &Table{words: words, byID: make(map[int64]int32), terms: make(map[TermID]int32)}
 }
 
 // put adds a row, in place of the row of the same record if there is one.
@@ -54,11 +67,6 @@ func (t *Table) put(d Doc, scratch []TermID) []TermID {
 	scratch = t.words.AppendTime(scratch, d.Time)
 
 	s := slot{key: rowKey{sessionOf(d.Session), d.Ref.ID}}
-	for _, id := range scratch {
-		if !IsDateWord(t.words.Term(id)) {
-			s.length++
-		}
-	}
 	slices.Sort(scratch)
 	at := int32(len(t.slots))
 	if n := len(t.free); n > 0 {
@@ -66,22 +74,44 @@ func (t *Table) put(d Doc, scratch []TermID) []TermID {
 	} else {
 		t.slots = append(t.slots, slot{})
 	}
+	if len(t.spare) < len(scratch) {
+		t.spare = make([]slotTerm, max(len(scratch), 4096))
+	}
+	n := 0
 	for i := 0; i < len(scratch); {
 		id, from := scratch[i], i
 		for i < len(scratch) && scratch[i] == id {
 			i++
 		}
+		if !t.words.isDate(id) {
+			s.length += uint32(i - from)
+		}
 		if t.only != nil && !t.only[t.words.Term(id)] {
 			continue
 		}
-		t.lists[id] = append(t.lists[id], slotPosting{uint32(at), uint32(min(i-from, maxFrequency))})
-		s.terms = append(s.terms, id)
+		freq := uint32(min(i-from, maxFrequency))
+		l := t.listOf(id)
+		t.lists[l].slots = append(t.lists[l].slots, slotPosting{uint32(at), freq})
+		t.spare[n] = slotTerm{l, freq}
+		n++
 	}
+	s.terms, t.spare = t.spare[:n:n], t.spare[n:]
 	t.slots[at] = s
 	t.byID[d.Ref.ID] = at
 	t.sum += uint64(s.length)
 	t.added = append(t.added, at)
 	return scratch
+}
+
+// listOf returns the index of a term's list, a new one if there is none.
+func (t *Table) listOf(id TermID) int32 {
+	l, ok := t.terms[id]
+	if !ok {
+		l = int32(len(t.lists))
+		t.lists = append(t.lists, termSlots{term: id})
+		t.terms[id] = l
+	}
+	return l
 }
 
 // remove takes the row of a record out and reports whether there was one.
@@ -92,14 +122,10 @@ func (t *Table) remove(id int64) bool {
 	}
 	s := &t.slots[at]
 	for _, term := range s.terms {
-		l := t.lists[term]
-		i := slices.IndexFunc(l, func(p slotPosting) bool { return p.slot == uint32(at) })
-		l[i] = l[len(l)-1]
-		if l = l[:len(l)-1]; len(l) == 0 {
-			delete(t.lists, term)
-		} else {
-			t.lists[term] = l
-		}
+		l := &t.lists[term.list].slots
+		i := slices.IndexFunc(*l, func(p slotPosting) bool { return p.slot == uint32(at) })
+		(*l)[i] = (*l)[len(*l)-1]
+		*l = (*l)[:len(*l)-1]
 	}
 	t.sum -= uint64(s.length)
 	*s = slot{}
@@ -118,6 +144,7 @@ func (t *Table) settle() {
 	for _, at := range t.freed {
 		t.slots[at].length = gone
 	}
+	fresh := len(t.order) == 0
 	byKey := func(a, b int32) int { return compareKeys(t.slots[a].key, t.slots[b].key) }
 	stays := func(at int32) bool { return t.slots[at].length != gone }
 	t.added = slices.DeleteFunc(t.added, func(at int32) bool { return !stays(at) })
@@ -139,8 +166,25 @@ func (t *Table) settle() {
 	for i, at := range t.order {
 		t.rank[at] = uint32(i)
 	}
+	if fresh {
+		t.transpose()
+	}
 	t.free = append(t.free, t.freed...)
 	t.added, t.freed = t.added[:0], t.freed[:0]
+}
+
+// transpose writes all lists anew in the order of rows, which is faster than to
+// sort each when it is read.
+func (t *Table) transpose() {
+	for i := range t.lists {
+		t.lists[i].slots = t.lists[i].slots[:0]
+	}
+	for _, at := range t.order {
+		for _, term := range t.slots[at].terms {
+			l := &t.lists[term.list].slots
+			*l = append(*l, slotPosting{uint32(at), term.freq})
+		}
+	}
 }
 
 // Rows returns the number of rows.
@@ -170,14 +214,17 @@ func (t *Table) find(id int64) (row int, ok bool) {
 
 func (t *Table) postings(term string) (list, error) {
 	id, ok := t.words.ids[term]
-	if !ok || len(t.lists[id]) == 0 {
+	if !ok {
 		return list{}, nil
 	}
-	return t.list(id), nil
+	l, ok := t.terms[id]
+	if !ok {
+		return list{}, nil
+	}
+	return t.list(t.lists[l].slots), nil
 }
 
-func (t *Table) list(id TermID) list {
-	from := t.lists[id]
+func (t *Table) list(from []slotPosting) list {
 	p := make([]posting, len(from))
 	ordered := true
 	for i, s := range from {
@@ -185,17 +232,24 @@ func (t *Table) list(id TermID) list {
 		ordered = ordered && (i == 0 || p[i-1].row < p[i].row)
 	}
 	if !ordered {
-		slices.SortFunc(p, func(a, b posting) int { return int(a.row) - int(b.row) })
+		slices.SortFunc(p, func(a, b posting) int { return cmp.Compare(a.row, b.row) })
 	}
 	return memoryList(p)
 }
 
-func (t *Table) terms() iter.Seq2[termList, error] {
+func (t *Table) dictionary() iter.Seq2[termList, error] {
 	return func(yield func(termList, error) bool) {
-		ids := slices.Collect(maps.Keys(t.lists))
-		slices.SortFunc(ids, func(a, b TermID) int { return cmp.Compare(t.words.Term(a), t.words.Term(b)) })
-		for _, id := range ids {
-			if !yield(termList{t.words.Term(id), t.list(id)}, nil) {
+		byTerm := make([]int32, 0, len(t.lists))
+		for i, l := range t.lists {
+			if len(l.slots) > 0 {
+				byTerm = append(byTerm, int32(i))
+			}
+		}
+		slices.SortFunc(byTerm, func(a, b int32) int {
+			return cmp.Compare(t.words.Term(t.lists[a].term), t.words.Term(t.lists[b].term))
+		})
+		for _, i := range byTerm {
+			if !yield(termList{t.words.Term(t.lists[i].term), t.list(t.lists[i].slots)}, nil) {
 				return
 			}
 		}

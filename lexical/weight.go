@@ -11,21 +11,18 @@ const (
 	// Reach is how many rows on either side lend their words.
 	Reach = 3
 
-	shareOwn   = 10 // tenths: the row's own words
-	shareNext  = 4  // the rows one before and one behind
-	shareNext2 = 2
-	shareNext3 = 1
-	shareAll   = shareOwn + 2*(shareNext+shareNext2+shareNext3)
+	shareOwn = 10                   // tenths: the row's own words
+	shareAll = shareOwn + 2*(4+2+1) // and those of three rows on either side
 
 	saturation = 9.0 // k1 = .9, in tenths
 	lengthPart = 0.4 // b
 )
 
-// share returns the share, in tenths, of the words of a row at a distance of 0
-// to Reach.
-func share(distance int) uint32 {
-	return [Reach + 1]uint32{shareOwn, shareNext, shareNext2, shareNext3}[distance]
-}
+// shares holds the share, in tenths, of the words of a row at a distance of 0 to
+// Reach.
+const shares = "\x0A\x04\x02\x01"
+
+func share(distance int) uint32 { return uint32(shares[distance&Reach]) }
 
 // maxFrequency is the largest number of occurrences of one term in one row that
 // is told apart.

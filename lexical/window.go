@@ -67,6 +67,11 @@ func (w *window) dampOf(i int, c curve) float64 {
 	if w.damp[i] != 0 {
 		return w.damp[i]
 	}
+	if j := w.joined[i-2 : i+4]; j[0] && j[1] && j[2] && j[3] && j[4] && j[5] {
+		l := w.length[i-3 : i+4]
+		w.damp[i] = c.damp(shareOwn*l[3] + share(1)*(l[2]+l[4]) + share(2)*(l[1]+l[5]) + share(3)*(l[0]+l[6]))
+		return w.damp[i]
+	}
 	length := shareOwn * w.length[i]
 	for d, n := 1, w.before(i); d <= n; d++ {
 		length += share(d) * w.length[i-d]
