@@ -125,6 +125,12 @@ type Advisory struct {
 	Runbook  string `json:"runbook,omitempty"`
 }
 
+// The orders of rows in an answer.
+const (
+	BestFirst = "best_first"
+	BestLast  = "best_last"
+)
+
 // Row is one record in an answer.
 type Row struct {
 	Ref              string          `json:"ref"`

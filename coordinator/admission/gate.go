@@ -40,8 +40,7 @@ func NewGate(in GateInput) Gate {
 	g := Gate{Signal: in.Signal, pool: in.Pool, open: in.EmptyQuery}
 	switch {
 	case in.Off:
-		g.Source, g.Threshold = SourceOff, math.Inf(-1)
-		g.open = true
+		g.Source = SourceOff
 		return g
 	case in.Calibrated != nil:
 		g.Source, g.Threshold = SourceCalibrated, *in.Calibrated

@@ -35,7 +35,7 @@ type Ranking struct {
 type Vote struct {
 	Arm  string
 	Rank int     // from 1
-	Key  float64 // the arm's own key
+	Key  float64 // the arm's own key; 0 from an unscored arm
 }
 
 // Row is one candidate after fusion.
@@ -93,10 +93,11 @@ func collect(rankings []Ranking, share func(Ranking) []float64) []Row {
 			}
 			row := &rows[n]
 			row.Score += float64(r.Weight * part)
-			row.Votes = append(row.Votes, Vote{Arm: r.Arm, Rank: i + 1, Key: c.Key})
+			vote := Vote{Arm: r.Arm, Rank: i + 1, Key: c.Key}
 			if r.Unscored {
-				row.Recency = c.Key
+				row.Recency, vote.Key = c.Key, 0
 			}
+			row.Votes = append(row.Votes, vote)
 		}
 	}
 	return rows

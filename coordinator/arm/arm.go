@@ -1,0 +1,70 @@
+package arm
+
+import (
+	"context"
+
+	"recalld/memory"
+	"recalld/sqlite"
+)
+
+// Arm is one retriever.
+type Arm interface {
+	// Name is the arm's name in answers.
+	Name() string
+	// Search ranks the rows of q.Scope as the snapshot has them. It answers for
+	// everything up to the snapshot's change sequence.
+	Search(ctx context.Context, view *sqlite.View, q Query) (Result, error)
+}
+
+// Query is what an arm is asked. The number of rows that the caller wants is
+// not in it (RR-071).
+type Query struct {
+	Scope memory.Scope
+	Text  string
+	// Vectors are the query under each model that is searched, in the order of
+	// model ids; none when the query could not be embedded.
+	Vectors []ModelVector
+	Depth   int     // most candidates to return
+	Floor   float64 // lowest cosine to admit (RR-400)
+	// SourceID keeps rows whose source id begins with it; "" keeps all. Episodes
+	// have no source: they are dropped then, unless the scope names a channel
+	// (RR-442).
+	SourceID string
+}
+
+// ModelVector is a query's unit vector under one model.
+type ModelVector struct {
+	Model  int64
+	Vector []float32
+}
+
+// Result is one arm's ranking and what it could not do.
+type Result struct {
+	// Arm is the name under which the candidates stand in answers: the arm's own
+	// or, where another retriever stood in, that one's.
+	Arm        string
+	Candidates []memory.Candidate // best first in the total order, at most Depth
+	Unscored   bool               // keys order rows but measure no similarity
+	Truncated  bool               // more rows qualified than Depth
+	Scanned    int64              // rows read
+	Degraded   []Degradation
+}
+
+// Degradation is one thing that the arm did not do as asked. Reason is a stable
+// word.
+type Degradation struct {
+	Reason, Detail string
+}
+
+// The reasons that arms give.
+const (
+	ReasonSharedStatistics = "fts_shared_statistics" // bm25() counted other agents' rows
+	ReasonNotEmbedded      = "not_embedded"          // rows in scope have no vector yet
+	ReasonQueryTruncated   = "query_truncated"       // terms of a long query were left out
+	ReasonTwoModels        = "two_models"            // ranks of two models were merged
+)
+
+// excludesEpisodes is the rule of RR-442.
+func (q Query) excludesEpisodes() bool {
+	return q.SourceID != "" && (q.Scope.Channel == nil || *q.Scope.Channel == "")
+}

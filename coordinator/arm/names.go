@@ -1,0 +1,51 @@
+package arm
+
+import "slices"
+
+// Names of the arms as they stand in answers.
+const (
+	VectorName     = "vector"
+	FTSMemoryName  = "fts_memory"
+	FTSEpisodeName = "fts_episode"
+	KeywordName    = "keyword" // stands in for fts_memory, never asked for by name
+)
+
+// Groups that a request may name beside single arms.
+const (
+	GroupFTS = "fts"
+	GroupAll = "all"
+)
+
+// Names lists what a request may ask for: the groups, then the arms.
+func Names() []string {
+	return []string{GroupAll, VectorName, GroupFTS, FTSMemoryName, FTSEpisodeName}
+}
+
+// order is the order of arms in every answer and every floating-point sum.
+func order() []string { return []string{VectorName, FTSMemoryName, FTSEpisodeName} }
+
+// Expand turns groups and arms into arms, each once, in the fixed order.
+// unknown is the first name that is neither.
+func Expand(names []string) (arms []string, unknown string) {
+	asked := make(map[string]bool)
+	for _, n := range names {
+		switch {
+		case n == GroupAll:
+			for _, a := range order() {
+				asked[a] = true
+			}
+		case n == GroupFTS:
+			asked[FTSMemoryName], asked[FTSEpisodeName] = true, true
+		case slices.Contains(order(), n):
+			asked[n] = true
+		default:
+			return nil, n
+		}
+	}
+	for _, a := range order() {
+		if asked[a] {
+			arms = append(arms, a)
+		}
+	}
+	return arms, ""
+}

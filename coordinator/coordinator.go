@@ -1,0 +1,210 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"recalld/coordinator/arm"
+	"recalld/embed"
+	"recalld/ingest"
+	"recalld/memory"
+	"recalld/sqlite"
+)
+
+// Config is what a [Coordinator] is made of.
+type Config struct {
+	Store *sqlite.Store // required; the caller closes it after the coordinator
+	// Model embeds. nil opens the one that the settings embedding.* name. The
+	// coordinator closes it.
+	Model embed.Model
+	// Previous is the model being replaced; nil opens the one that the settings
+	// previous.* name, if any.
+	Previous  embed.Model
+	Overrides map[string]string // settings that win over stored ones, such as flags
+	Clock     func() time.Time  // nil: the system's
+	Log       *slog.Logger      // nil: silent
+	Version   string            // shown by Status
+	Seed      uint64            // of the samples that Calibrate draws
+}
+
+// Coordinator implements [Service] in process. It owns the embedding queue's
+// worker and the recall counters.
+type Coordinator struct {
+	store     *sqlite.Store
+	models    *models
+	arms      map[string]arm.Arm
+	matrices  *arm.Matrices
+	worker    *ingest.QueueWorker
+	counters  *recalled
+	clock     func() time.Time
+	log       *slog.Logger
+	version   string
+	seed      uint64
+	overrides map[string]string
+
+	settings sync.Mutex // one change of settings at a time
+	inForce  atomic.Pointer[Policy]
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	closing sync.Once
+}
+
+var _ Service = (*Coordinator)(nil)
+
+// housekeeping is how often counters are written and the change log is trimmed.
+const housekeeping = 5 * time.Second
+
+// keptChanges is how many changes stay in the log for caches that follow it.
+const keptChanges = 100_000
+
+// New starts a coordinator over an open store: it reads the settings, opens the
+// embedding model, and starts the queue worker. A model that cannot be reached
+// is no error; settings that do not fit are a [*memory.FieldError].
+func New(ctx context.Context, cfg Config) (*Coordinator, error) {
+	c := &Coordinator{store: cfg.Store, clock: cfg.Clock, log: cfg.Log, version: cfg.Version, seed: cfg.Seed, overrides: cfg.Overrides}
+	if c.clock == nil {
+		c.clock = time.Now
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	p, err := LoadPolicy(ctx, c.store, c.overrides)
+	if err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	c.inForce.Store(&p)
+	if c.models, err = openModels(cfg, c, p); err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	c.matrices = arm.NewMatrices(int64(p.VectorCacheMiB) << 20)
+	c.arms = make(map[string]arm.Arm)
+	for _, a := range []arm.Arm{arm.NewVector(c.matrices), arm.NewFTS(memory.KindMemory), arm.NewFTS(memory.KindEpisode)} {
+		c.arms[a.Name()] = a
+	}
+	c.counters = &recalled{write: c.store.AddRecalls}
+	c.worker = ingest.NewQueueWorker(ingest.QueueOptions{
+		Queue: c.store, Model: c.models.embedder, Observe: c.models.observe, Drained: c.drained, Clock: c.clock, Log: c.log,
+	})
+	if model, _, _ := c.models.writer.now(); model.Local() {
+		if _, err := c.models.identify(ctx, c.models.writer); err != nil {
+			c.log.Warn("embedding model", "error", err)
+		}
+	}
+	c.start()
+	return c, nil
+}
+
+// openModels opens what the settings name and was not given.
+func openModels(cfg Config, c *Coordinator, p Policy) (*models, error) {
+	m := &models{store: c.store, log: c.log}
+	open := func() (embed.Model, error) { return embed.Open(c.policy().Embedding) }
+	model := cfg.Model
+	backend := "given"
+	if model == nil {
+		var err error
+		if model, err = open(); err != nil {
+			return nil, err
+		}
+		backend = p.Embedding.Backend
+	} else {
+		open = nil
+		if errors.Is(noModel(model), embed.ErrNoModel) {
+			backend = "none"
+		}
+	}
+	m.writer = newSeat(model, open, c.clock)
+	m.advisory = embed.NewAdvisory(backend, p.DegradedAdvisory, c.clock)
+	switch {
+	case cfg.Previous != nil:
+		m.previous = newSeat(cfg.Previous, nil, c.clock)
+	case p.Previous.Backend != "none":
+		previous, err := embed.Open(p.Previous)
+		if err != nil {
+			return nil, errors.Join(err, model.Close())
+		}
+		m.previous = newSeat(previous, nil, c.clock)
+	}
+	return m, nil
+}
+
+// noModel asks a given model for nothing, which only the backend none refuses.
+func noModel(m embed.Model) error {
+	if !m.Local() {
+		return nil
+	}
+	_, err := m.Embed(context.Background(), embed.Document, nil)
+	return err
+}
+
+// start runs the worker and the housekeeping until Close.
+func (c *Coordinator) start() {
+	if c.store.ReadOnly() {
+		c.stop = func() {}
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.running.Go(func() { c.worker.Run(ctx) })
+	c.running.Go(func() { c.keepHouse(ctx) })
+}
+
+func (c *Coordinator) keepHouse(ctx context.Context) {
+	tick := time.NewTicker(housekeeping)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := c.tidy(ctx); err != nil && ctx.Err() == nil {
+				c.log.Warn("housekeeping", "error", err)
+			}
+		}
+	}
+}
+
+// tidy writes the recall counters and trims the change log.
+func (c *Coordinator) tidy(ctx context.Context) error {
+	if err := c.counters.flush(ctx); err != nil {
+		return err
+	}
+	stats, err := c.store.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if keep := stats.LastChange - keptChanges; stats.OldestChange > 0 && stats.OldestChange <= keep-keptChanges {
+		return c.store.TrimChanges(ctx, keep)
+	}
+	return nil
+}
+
+// Close stops the worker after the batch in hand, writes the counters and
+// closes the models. The store stays open.
+func (c *Coordinator) Close() error {
+	var err error
+	c.closing.Do(func() {
+		c.stop()
+		c.running.Wait()
+		if !c.store.ReadOnly() {
+			err = c.counters.flush(context.Background())
+		}
+		err = errors.Join(err, c.models.close())
+	})
+	return err
+}
+
+// Drain embeds everything that waits and returns when every record has a
+// vector, waits for a retry, or is unembeddable. It serves imports and benches
+// that want the whole index before they ask.
+func (c *Coordinator) Drain(ctx context.Context) error {
+	return c.worker.Drain(ctx)
+}
+
+// policy is the policy in force.
+func (c *Coordinator) policy() Policy { return *c.inForce.Load() }

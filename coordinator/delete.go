@@ -1,0 +1,103 @@
+package coordinator
+
+import (
+	"context"
+
+	"recalld/memory"
+	"recalld/sqlite"
+)
+
+// Delete removes records, or with All everything the agent has but what is
+// locked. Unknown, malformed and foreign references are missing.
+func (c *Coordinator) Delete(ctx context.Context, r DeleteRequest) (*DeleteResponse, error) {
+	if err := checkAgent(r.Agent); err != nil {
+		return nil, err
+	}
+	if r.All {
+		if len(r.Refs) > 0 {
+			return nil, &memory.FieldError{Field: "refs", Problem: "is given together with all", Next: "choose one of the two"}
+		}
+		return c.deleteAgent(ctx, r.Agent)
+	}
+	if err := checkCount("refs", len(r.Refs), 1, MaxDeleteRefs); err != nil {
+		return nil, err
+	}
+	answer := &DeleteResponse{}
+	refs, missing := parseRefs(r.Refs)
+	answer.Missing = missing
+	results, err := c.store.Delete(ctx, r.Agent, refs)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range results {
+		name := d.Ref.String()
+		switch d.Outcome {
+		case sqlite.OutcomeMissing:
+			answer.Missing = append(answer.Missing, name)
+			continue
+		case sqlite.OutcomeLocked:
+			answer.Locked = append(answer.Locked, name)
+			continue
+		}
+		answer.Deleted = append(answer.Deleted, name)
+		if d.Ref.Kind == memory.KindEpisode {
+			answer.Episodes++
+		} else {
+			answer.Memories++
+		}
+	}
+	return answer, nil
+}
+
+func (c *Coordinator) deleteAgent(ctx context.Context, agent string) (*DeleteResponse, error) {
+	d, err := c.store.DeleteAgent(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	answer := &DeleteResponse{Memories: d.Memories, Episodes: d.Episodes, Profiles: d.Profiles}
+	for _, ref := range d.Locked {
+		answer.Locked = append(answer.Locked, ref.String())
+	}
+	return answer, nil
+}
+
+// parseRefs splits references into those that can be looked for, each once, and
+// those that name nothing.
+func parseRefs(texts []string) (refs []memory.Ref, missing []string) {
+	seen := make(map[string]bool)
+	for _, text := range texts {
+		if seen[text] {
+			continue
+		}
+		seen[text] = true
+		if ref, err := memory.ParseRef(text); err == nil {
+			refs = append(refs, ref)
+		} else {
+			missing = append(missing, shownRef(text))
+		}
+	}
+	return refs, missing
+}
+
+// Lock locks records against update and delete, or unlocks them.
+func (c *Coordinator) Lock(ctx context.Context, r LockRequest) (*LockResponse, error) {
+	if err := checkAgent(r.Agent); err != nil {
+		return nil, err
+	}
+	if err := checkCount("refs", len(r.Refs), 1, MaxDeleteRefs); err != nil {
+		return nil, err
+	}
+	refs, missing := parseRefs(r.Refs)
+	result, err := c.store.SetLocked(ctx, r.Agent, refs, r.Locked)
+	if err != nil {
+		return nil, err
+	}
+	answer := &LockResponse{Done: []string{}, Missing: missing}
+	for _, ref := range result.Done {
+		answer.Done = append(answer.Done, ref.String())
+	}
+	for _, ref := range result.Missing {
+		answer.Missing = append(answer.Missing, ref.String())
+	}
+	return answer, nil
+}

@@ -1,0 +1,156 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"recalld/coordinator/admission"
+	"recalld/embed"
+	"recalld/memory"
+	"recalld/sqlite"
+)
+
+// Doctor runs named checks side by side; none stops at another's failure. With
+// Fix, a check that found something and knows a repair applies it and looks
+// again.
+func (c *Coordinator) Doctor(ctx context.Context, r DoctorRequest) (*DoctorResponse, error) {
+	checks := append(c.store.Checks(), c.checks()...)
+	slices.SortFunc(checks, func(a, b sqlite.Check) int { return cmp.Compare(a.Name, b.Name) })
+	if len(r.Checks) > 0 {
+		var err error
+		if checks, err = chosen(checks, r.Checks); err != nil {
+			return nil, err
+		}
+	}
+	results := make([]CheckResult, len(checks))
+	var running sync.WaitGroup
+	for i, check := range checks {
+		running.Go(func() { results[i] = examine(ctx, check, r.Fix) })
+	}
+	running.Wait()
+	answer := &DoctorResponse{OK: true, Checks: results}
+	for _, result := range results {
+		answer.OK = answer.OK && result.OK
+	}
+	return answer, ctx.Err()
+}
+
+// chosen are the named checks; an unknown name is refused.
+func chosen(checks []sqlite.Check, names []string) (kept []sqlite.Check, err error) {
+	var all []string
+	for _, check := range checks {
+		all = append(all, check.Name)
+		if slices.Contains(names, check.Name) {
+			kept = append(kept, check)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return nil, &memory.FieldError{Field: "checks", Problem: memory.Shape(name) + " is not a check", Limit: strings.Join(all, ", "), Next: "leave it out for all"}
+		}
+	}
+	return kept, nil
+}
+
+// examine runs one check and, when asked and possible, its repair.
+func examine(ctx context.Context, check sqlite.Check, fix bool) CheckResult {
+	finding, err := check.Run(ctx)
+	var fixed int64
+	if err == nil && !finding.OK && fix && check.Fix != nil {
+		if fixed, err = check.Fix(ctx); err == nil {
+			finding, err = check.Run(ctx)
+		}
+	}
+	if err != nil {
+		return CheckResult{Name: check.Name, Severity: sqlite.SeverityError, Evidence: []string{err.Error()}, Fix: "see the error", Fixed: fixed}
+	}
+	result := CheckResult{Name: check.Name, OK: finding.OK, Evidence: finding.Evidence, Fixed: fixed}
+	if !finding.OK {
+		result.Severity, result.Fix = finding.Severity, finding.Fix
+	}
+	return result
+}
+
+// checks are those that need more than the file.
+func (c *Coordinator) checks() []sqlite.Check {
+	return []sqlite.Check{
+		{Name: "calibration", Doc: "stored thresholds fit the active model and the scoring version (RR-433)", Run: c.checkCalibration},
+		{Name: "embedding-model", Doc: "the configured model answers and is the stored vectors' own (DECISIONS 10)", Run: c.checkModel},
+		{Name: "embedding-queue", Doc: "no record waits after a failure, none is unembeddable", Run: c.checkQueue},
+	}
+}
+
+func (c *Coordinator) checkModel(ctx context.Context) (sqlite.Finding, error) {
+	k, err := c.models.identify(ctx, c.models.writer)
+	if err != nil {
+		reason, detail := reasonOf(err)
+		severity := sqlite.SeverityError
+		if reason == reasonNoModel {
+			severity = sqlite.SeverityWarning
+		}
+		return sqlite.Finding{Severity: severity, Evidence: []string{reason + ": " + detail}, Fix: "start the embedding server or correct the settings embedding.*"}, nil
+	}
+	model, _, _ := c.models.writer.now()
+	verdict, err := embed.Recheck(ctx, model)
+	if err != nil {
+		return sqlite.Finding{Severity: sqlite.SeverityError, Evidence: []string{err.Error()}, Fix: "start the embedding server or correct the settings embedding.*"}, nil
+	}
+	verdict = max(verdict, k.verdict)
+	if verdict != embed.Same {
+		return sqlite.Finding{Severity: sqlite.SeverityWarning, Evidence: []string{fmt.Sprintf("the model answers its probes %s (lowest cosine %.4f)", verdict, k.lowest)},
+			Fix: "run `recalld model accept` when it is the same model after all, else `recalld model rebuild`"}, nil
+	}
+	return sqlite.Finding{OK: true}, nil
+}
+
+func (c *Coordinator) checkQueue(ctx context.Context) (sqlite.Finding, error) {
+	q, err := c.store.QueueStats(ctx)
+	if err != nil || q.Failed == 0 && q.Unembeddable == 0 {
+		return sqlite.Finding{OK: err == nil}, err
+	}
+	return sqlite.Finding{
+		Severity: sqlite.SeverityWarning,
+		Evidence: []string{fmt.Sprintf("%d wait after a failure, %d are unembeddable; last error: %s", q.Failed, q.Unembeddable, q.LastError)},
+		Fix:      "look at the embedding server; records that it cannot embed are found by words alone",
+	}, nil
+}
+
+func (c *Coordinator) checkCalibration(ctx context.Context) (sqlite.Finding, error) {
+	view, err := c.store.View(ctx)
+	if err != nil {
+		return sqlite.Finding{}, err
+	}
+	defer view.Close()
+	agents, err := agentsOf(view)
+	if err != nil {
+		return sqlite.Finding{}, err
+	}
+	finding := sqlite.Finding{OK: true, Severity: sqlite.SeverityWarning, Fix: "run `recalld calibrate` for the agent"}
+	for _, agent := range agents {
+		stored, err := view.Calibrations(agent)
+		if err != nil {
+			return sqlite.Finding{}, err
+		}
+		active, _, err := view.ActiveModel(agent)
+		if err != nil {
+			return sqlite.Finding{}, err
+		}
+		for _, s := range stored {
+			if s.ScoringVersion == admission.ScoringVersion && (s.Model == 0 || s.Model == active.ID) {
+				continue
+			}
+			finding.OK = false
+			if len(finding.Evidence) < maxEvidence {
+				finding.Evidence = append(finding.Evidence, fmt.Sprintf("agent %s: the threshold of %s was measured under model %d, scoring version %d, and is not used", memory.Shape(agent), s.Signal, s.Model, s.ScoringVersion))
+			}
+		}
+	}
+	return finding, nil
+}
+
+// maxEvidence is how many lines of evidence one check shows.
+const maxEvidence = 20

@@ -1,0 +1,45 @@
+package coordinator
+
+import (
+	"recalld/coordinator/admission"
+	"recalld/coordinator/fusion"
+	"recalld/embed"
+)
+
+// Policy is every server policy value in force. It is read once per request, so
+// that one answer is made under one policy.
+type Policy struct {
+	Depth      int         // candidates per arm (RR-066)
+	Arms       []string    // arms of a recall that names none
+	Fusion     fusion.Mode // RR-404
+	RRFK       float64     // RR-405
+	WeightVec  float64     // RR-085
+	WeightFTS  float64
+	VectorMin  float64 // RR-400: admission cosine without a calibrated one
+	VectorPart float64 // RR-400: factor on it in fusion modes
+
+	GateFused    bool // RR-424
+	Autocut      bool // RR-426
+	AutocutRatio float64
+
+	ConfidenceOn bool // RR-413
+	Confidence   admission.Scorer
+
+	EpisodePrior bool // RR-412
+	EpisodeRate  float64
+	EpisodeFloor float64
+
+	PreviewChars   int // RR-434; 0 is off
+	FullBudget     int // RR-437
+	ContentsBudget int // RR-438
+	MaxContent     int // DECISIONS 12
+
+	ProfileRows int // RR-447
+	ProfilePool int
+
+	DegradedAdvisory bool // RR-448
+	VectorCacheMiB   int
+
+	Embedding embed.Config // the model that new vectors are made with
+	Previous  embed.Config // the model being replaced, while both are queried
+}

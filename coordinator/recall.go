@@ -1,0 +1,322 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"recalld/coordinator/admission"
+	"recalld/coordinator/arm"
+	"recalld/coordinator/fusion"
+	"recalld/coordinator/prior"
+	"recalld/memory"
+	"recalld/sqlite"
+)
+
+// Recall answers one question from one snapshot: arms, fusion, prior, one sort,
+// gate, hydration, answer. No step after the sort changes the order.
+func (c *Coordinator) Recall(ctx context.Context, r RecallRequest) (*RecallResponse, error) {
+	p, err := c.plan(r)
+	if err != nil {
+		return nil, err
+	}
+	asked := c.models.ask(ctx, p)
+	view, err := c.store.View(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("recall: %w", err)
+	}
+	defer view.Close()
+	t := &turn{c: c, ctx: ctx, plan: p, view: view, asked: asked}
+	answer, err := t.answer()
+	if err != nil {
+		return nil, fmt.Errorf("recall: %w", err)
+	}
+	return answer, nil
+}
+
+// turn is one recall on one snapshot.
+type turn struct {
+	plan
+	c     *Coordinator
+	ctx   context.Context
+	view  *sqlite.View
+	asked asked
+
+	stats      sqlite.CellStats // sums over the scope
+	vectors    []arm.ModelVector
+	results    []arm.Result
+	degraded   []Degradation
+	gate       admission.Gate
+	records    records
+	exclusions []Exclusion
+	fellBack   bool
+}
+
+// hit is one ranked row on its way into the answer.
+type hit struct {
+	fusion.Row
+	prior      float64
+	record     memory.Record
+	signals    admission.Signals
+	confidence *Confidence
+	backfilled bool // its cosine came from its stored vector alone (RR-411)
+}
+
+func (t *turn) answer() (*RecallResponse, error) {
+	var err error
+	if t.stats, err = t.view.Stats(t.question.Scope); err != nil {
+		return nil, err
+	}
+	t.records = records{view: t.view, scope: t.question.Scope, held: make(map[memory.Ref]memory.Record)}
+	var hits []hit
+	if t.listing() {
+		hits, err = t.newest()
+	} else {
+		hits, err = t.search()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.compose(hits)
+}
+
+// newest is the recency listing of an empty query (RR-403).
+func (t *turn) newest() ([]hit, error) {
+	t.gate = admission.NewGate(admission.GateInput{Off: t.gateOff, EmptyQuery: true, Signal: admission.Recency, Pool: t.pool()})
+	records, err := t.recent()
+	if err != nil {
+		return nil, err
+	}
+	var kept []hit
+	for _, record := range records {
+		if t.exclusion.Excludes(record.Content) {
+			t.exclude(record.Ref, stageFilter, "matches exclude_contents")
+			continue
+		}
+		kept = append(kept, hit{Row: fusion.Row{Ref: record.Ref}, prior: 1, record: record})
+	}
+	return t.cut(kept), nil
+}
+
+// recent are the newest records in scope, or of one source in it (RR-442).
+func (t *turn) recent() ([]memory.Record, error) {
+	scope, depth := t.question.Scope, t.question.Depth
+	if t.question.SourceID == "" {
+		return t.view.Recent(scope, []memory.Kind{memory.KindMemory, memory.KindEpisode}, depth)
+	}
+	return t.view.List(scope, sqlite.Filter{Kind: memory.KindMemory, Limit: depth, NewestFirst: true, SourceIDPrefix: t.question.SourceID})
+}
+
+// search is every other recall.
+func (t *turn) search() ([]hit, error) {
+	if err := t.runArms(); err != nil {
+		return nil, err
+	}
+	hits, err := t.rank()
+	if err != nil {
+		return nil, err
+	}
+	if err := t.score(hits); err != nil {
+		return nil, err
+	}
+	if t.gate, err = t.makeGate(); err != nil {
+		return nil, err
+	}
+	kept, err := t.admit(hits)
+	if err != nil {
+		return nil, err
+	}
+	return t.cut(t.autocut(kept)), nil
+}
+
+// runArms asks every arm of the plan on this snapshot.
+func (t *turn) runArms() error {
+	for _, name := range t.arms {
+		q := t.question
+		if name == arm.VectorName {
+			if !t.asked.usable() {
+				t.degrade(name, t.asked.reason, t.asked.detail)
+				continue
+			}
+			vectors, notes, err := t.c.models.vectors(t.view, q.Scope.Agent, t.asked)
+			if err != nil {
+				return err
+			}
+			t.vectors, t.degraded = vectors, append(t.degraded, notes...)
+			q.Vectors = vectors
+			if q.Floor, err = t.floor(); err != nil {
+				return err
+			}
+		}
+		result, err := t.c.arms[name].Search(t.ctx, t.view, q)
+		if err != nil {
+			return err
+		}
+		for _, d := range result.Degraded {
+			t.degrade(result.Arm, d.Reason, d.Detail)
+		}
+		t.results = append(t.results, result)
+	}
+	return nil
+}
+
+// rank fuses the arms, applies the prior and sorts, once (DECISIONS 23).
+func (t *turn) rank() ([]hit, error) {
+	rankings := make([]fusion.Ranking, len(t.results))
+	for i, r := range t.results {
+		rankings[i] = fusion.Ranking{Arm: r.Arm, Weight: t.policy.weight(r.Arm), Candidates: r.Candidates, Unscored: r.Unscored}
+	}
+	fused := fusion.Fuse(t.mode, t.policy.RRFK, rankings)
+	hits := make([]hit, len(fused))
+	for i, row := range fused {
+		hits[i] = hit{Row: row, prior: 1}
+	}
+	if t.policy.EpisodePrior && t.stats.Episodes > 0 {
+		boundary := prior.Boundary{Newest: instant(t.stats.NewestEpisode), Rate: t.policy.EpisodeRate, Floor: t.policy.EpisodeFloor}
+		if err := t.records.load(refsOf(hits)); err != nil {
+			return nil, err
+		}
+		for i := range hits {
+			if record, ok := t.records.held[hits[i].Ref]; ok {
+				hits[i].prior = boundary.Factor(record)
+				hits[i].Score *= hits[i].prior
+			}
+		}
+	}
+	slices.SortFunc(hits, func(a, b hit) int { return fusion.Compare(a.Row, b.Row) })
+	for i := range hits {
+		score := hits[i].Score
+		if t.mode == fusion.ReciprocalRank {
+			hits[i].signals.ReciprocalRank = &score
+		} else {
+			hits[i].signals.Convex = &score
+		}
+	}
+	return hits, nil
+}
+
+// admit walks the ranking and keeps what passes the gate, is still there under
+// the isolation predicate, and was not excluded by the caller. It stops when
+// nobody needs more rows.
+func (t *turn) admit(hits []hit) ([]hit, error) {
+	var kept, rescued []hit
+	enough := t.count
+	if t.explain || t.policy.ConfidenceOn {
+		enough = len(hits)
+	}
+	for i, h := range hits {
+		if len(kept) == enough {
+			break
+		}
+		passes := t.gate.Admit(h.signals)
+		if !passes && !t.policy.ConfidenceOn {
+			t.exclude(h.Ref, stageGate, "below the threshold")
+			continue
+		}
+		record, ok, err := t.records.get(hits, i)
+		if err != nil {
+			return nil, err
+		}
+		h.record = record
+		switch {
+		case !ok:
+			t.exclude(h.Ref, stageHydrate, "not in the scope of this snapshot")
+		case t.exclusion.Excludes(record.Content):
+			t.exclude(h.Ref, stageFilter, "matches exclude_contents")
+		case !passes:
+			t.exclude(h.Ref, stageGate, "below the threshold")
+			rescued = append(rescued, h)
+		default:
+			kept = append(kept, h)
+		}
+	}
+	if len(kept) == 0 {
+		return t.rescue(rescued), nil
+	}
+	return kept, nil
+}
+
+// rescue is RR-425: when every row fell below the gate while the scorer is on,
+// the rows whose cosine had to be filled in are returned instead.
+func (t *turn) rescue(rows []hit) []hit {
+	var kept []hit
+	for _, h := range rows {
+		if h.backfilled {
+			kept = append(kept, h)
+			t.exclusions = slices.DeleteFunc(t.exclusions, func(e Exclusion) bool { return e.Ref == h.Ref.String() })
+		}
+	}
+	t.fellBack = len(kept) > 0
+	return kept
+}
+
+// autocut drops rows below the largest gap of confidence (RR-426). Order stays.
+// Fused scores are never cut: their gaps measure the fusion, not the rows.
+func (t *turn) autocut(hits []hit) []hit {
+	if t.gateOff || !t.policy.Autocut || !t.policy.ConfidenceOn || t.fellBack {
+		return hits
+	}
+	scores := make([]float64, len(hits))
+	for i, h := range hits {
+		scores[i] = *h.signals.Confidence
+	}
+	slices.SortFunc(scores, func(a, b float64) int { return cmp.Compare(b, a) })
+	n := admission.Autocut(scores, t.policy.AutocutRatio)
+	if n == len(scores) {
+		return hits
+	}
+	var kept []hit
+	for _, h := range hits {
+		if *h.signals.Confidence < scores[n-1] {
+			t.exclude(h.Ref, stageAutocut, "below the largest gap")
+			continue
+		}
+		kept = append(kept, h)
+	}
+	return kept
+}
+
+// cut keeps as many rows as were asked for.
+func (t *turn) cut(hits []hit) []hit {
+	if len(hits) <= t.count {
+		return hits
+	}
+	for _, h := range hits[t.count:] {
+		t.exclude(h.Ref, stageCount, "more rows than count")
+	}
+	return hits[:t.count]
+}
+
+// The stages that an exclusion names.
+const (
+	stageGate    = "gate"
+	stageFilter  = "filter"
+	stageAutocut = "autocut"
+	stageCount   = "count"
+	stageHydrate = "hydrate"
+)
+
+func (t *turn) exclude(ref memory.Ref, stage, reason string) {
+	if t.explain {
+		t.exclusions = append(t.exclusions, Exclusion{Ref: ref.String(), Stage: stage, Reason: reason})
+	}
+}
+
+func (t *turn) degrade(name, reason, detail string) {
+	t.degraded = append(t.degraded, Degradation{Arm: name, Reason: reason, Detail: detail})
+}
+
+// pool is the number of memories plus episodes in scope.
+func (t *turn) pool() int64 { return t.stats.Memories + t.stats.Episodes }
+
+// instant is a time of the file's statistics.
+func instant(milli int64) memory.Time { return memory.Time{Milli: milli, Known: true} }
+
+func refsOf(hits []hit) []memory.Ref {
+	refs := make([]memory.Ref, len(hits))
+	for i, h := range hits {
+		refs[i] = h.Ref
+	}
+	return refs
+}

@@ -1,0 +1,246 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"recalld/coordinator/arm"
+	"recalld/coordinator/fusion"
+	"recalld/embed"
+	"recalld/memory"
+)
+
+// setting is one entry of the registry: how a value is read into a [Policy], and
+// what a user is told about it.
+type setting struct {
+	name, initial, limits, doc string
+	restart                    bool // takes effect at the next start
+	set                        func(p *Policy, value string) (problem string)
+}
+
+// registry lists every setting in name order within its group. It is the only
+// place that knows names, defaults and ranges.
+func registry() []setting {
+	all := []setting{
+		integer("recall.depth", 100, 10, 1_000, "candidates that each arm hands to fusion; never taken from the number of rows asked for", func(p *Policy) *int { return &p.Depth }),
+		armList("recall.arms", "vector,fts", "arms of a recall that names none", func(p *Policy) *[]string { return &p.Arms }),
+		choice("fusion.mode", "rsf", []string{"rsf", "rrf"}, "how arms become one score: rsf adds scaled scores, rrf adds reciprocal ranks", func(p *Policy, v string) { p.Fusion = fusion.Mode(v) }),
+		number("fusion.rrf_k", 60, 1, 1_000, "constant of rrf", func(p *Policy) *float64 { return &p.RRFK }),
+		number("fusion.weight.vector", 1, 0, 100, "share of the vector arm", func(p *Policy) *float64 { return &p.WeightVec }),
+		number("fusion.weight.fts", 1, 0, 100, "share of each FTS arm", func(p *Policy) *float64 { return &p.WeightFTS }),
+		number("vector.threshold", .3, -1, 1, "lowest cosine that the vector arm admits, for agents without a calibrated one", func(p *Policy) *float64 { return &p.VectorMin }),
+		number("vector.threshold_factor", .5, 0, 1, "factor on that cosine when arms are fused", func(p *Policy) *float64 { return &p.VectorPart }),
+		integer("vector.cache_mib", 256, 0, 65_536, "memory for record vectors, in MiB; 0 reads them from the file at every recall", func(p *Policy) *int { return &p.VectorCacheMiB }),
+		flag("gate.fused", true, "use calibrated thresholds for fused scores", func(p *Policy) *bool { return &p.GateFused }),
+		flag("gate.autocut", true, "cut below the largest gap of confidence or cosine scores", func(p *Policy) *bool { return &p.Autocut }),
+		number("gate.autocut_ratio", .15, 0, 1, "gap that cuts, as a share of the top score", func(p *Policy) *float64 { return &p.AutocutRatio }),
+		flag("confidence.enabled", false, "report a confidence per row and gate by it; it never changes the order", func(p *Policy) *bool { return &p.ConfidenceOn }),
+		number("confidence.cosine_floor", .20, -1, 1, "cosine that counts as 0", func(p *Policy) *float64 { return &p.Confidence.CosineFloor }),
+		number("confidence.cosine_ceil", .75, -1, 1, "cosine that counts as 1; above the floor", func(p *Policy) *float64 { return &p.Confidence.CosineCeil }),
+		number("confidence.decay_rate", .005, 0, 10, "decay per hour of age", func(p *Policy) *float64 { return &p.Confidence.DecayRate }),
+		number("confidence.reference_hours", 168, 1, 1e6, "span of time up to which the decay is not slowed", func(p *Policy) *float64 { return &p.Confidence.ReferenceHours }),
+		number("confidence.min_range_hours", 24, 1, 1e6, "shortest span of time of a scope", func(p *Policy) *float64 { return &p.Confidence.MinRangeHours }),
+		number("confidence.decay_floor", .3, 0, 1, "what age leaves at least", func(p *Policy) *float64 { return &p.Confidence.DecayFloor }),
+		number("confidence.decay_ceil", .5, 0, 1, "highest floor that frequent recall reaches", func(p *Policy) *float64 { return &p.Confidence.DecayCeil }),
+		number("confidence.recall_boost", .02, 0, 1, "how recalls raise the floor", func(p *Policy) *float64 { return &p.Confidence.RecallBoost }),
+		number("confidence.boost_decay_rate", .002, 0, 10, "decay of that raise per hour since the last recall", func(p *Policy) *float64 { return &p.Confidence.BoostDecay }),
+		number("confidence.resolved_factor", .3, 0, 1, "factor on resolved episodes", func(p *Policy) *float64 { return &p.Confidence.ResolvedFactor }),
+		number("confidence.recent_factor", .7, 0, 1, "factor on rows recalled just now", func(p *Policy) *float64 { return &p.Confidence.RecentFactor }),
+		number("confidence.recent_minutes", 5, 0, 1e6, "how long just now lasts", func(p *Policy) *float64 { return &p.Confidence.RecentMinutes }),
+		flag("prior.episode", true, "weigh down memories that are older than the newest episode", func(p *Policy) *bool { return &p.EpisodePrior }),
+		number("prior.episode_rate", .01, 0, 10, "decay per hour before that episode", func(p *Policy) *float64 { return &p.EpisodeRate }),
+		number("prior.episode_floor", .5, .01, 1, "lowest factor of that decay", func(p *Policy) *float64 { return &p.EpisodeFloor }),
+		integer("answer.preview_chars", 500, 0, memory.CeilingMaxContent, "code points of a row in a recall; 0 gives whole rows", func(p *Policy) *int { return &p.PreviewChars }),
+		integer("answer.full_budget", 200_000, 1_000, 10_000_000, "code points of an answer with full content", func(p *Policy) *int { return &p.FullBudget }),
+		integer("answer.contents_budget", 40_000, 1_000, 10_000_000, "code points of one get_contents", func(p *Policy) *int { return &p.ContentsBudget }),
+		integer("content.max_chars", memory.DefaultMaxContent, 1, memory.CeilingMaxContent, "code points of one record; longer ones are refused", func(p *Policy) *int { return &p.MaxContent }),
+		integer("profile.rows", 3, 0, 20, "profile rows in an answer, newest first", func(p *Policy) *int { return &p.ProfileRows }),
+		integer("profile.min_pool", 50, 0, 1_000_000, "records in scope from which profile rows are given", func(p *Policy) *int { return &p.ProfilePool }),
+		flag("degraded_advisory", true, "tell agents when the embedding model is missing", func(p *Policy) *bool { return &p.DegradedAdvisory }),
+	}
+	all = append(all, embedding("embedding", "static", "the model that new vectors are made with", func(p *Policy) *embed.Config { return &p.Embedding })...)
+	return append(all, embedding("previous", "none", "the model being replaced, queried until every record has a vector of the new one", func(p *Policy) *embed.Config { return &p.Previous })...)
+}
+
+// embedding is the group of settings that opens one model.
+func embedding(group, backend, doc string, of func(*Policy) *embed.Config) []setting {
+	entries := []setting{
+		choice(group+".backend", backend, embed.Backends(), "kind of model: "+doc, func(p *Policy, v string) { of(p).Backend = v }),
+		text(group+".url", "", 2_000, "base URL of its server; openai and embed", func(p *Policy) *string { return &of(p).URL }),
+		text(group+".name", "", 200, "its name as the server knows it", func(p *Policy) *string { return &of(p).Name }),
+		text(group+".key_env", "", 200, "environment variable that holds the server's key", func(p *Policy) *string { return &of(p).KeyEnv }),
+		integer(group+".dims", 0, 0, embed.MaxDims, "dimensions it must have; 0 takes what it says", func(p *Policy) *int { return &of(p).Dims }),
+		text(group+".prompts.query", "", memory.MaxProfile, "written before a query", func(p *Policy) *string { return &of(p).Prompts.Query }),
+		text(group+".prompts.document", "", memory.MaxProfile, "written before a stored text", func(p *Policy) *string { return &of(p).Prompts.Document }),
+		integer(group+".window_tokens", 0, 0, 1<<20, "tokens that it reads of one text; 0 is unknown", func(p *Policy) *int { return &of(p).WindowTokens }),
+		integer(group+".batch_size", embed.DefaultBatchSize, 1, embed.OpenAIBatchLimit, "texts per request", func(p *Policy) *int { return &of(p).BatchSize }),
+		milliseconds(group+".timeout_ms", embed.DefaultTimeout, 10*time.Minute, "how long one request may take", func(p *Policy) *time.Duration { return &of(p).Timeout }),
+	}
+	for i := range entries {
+		entries[i].restart = true
+	}
+	return entries
+}
+
+func integer(name string, initial, lo, hi int, doc string, of func(*Policy) *int) setting {
+	return setting{name: name, initial: strconv.Itoa(initial), limits: fmt.Sprintf("%d to %d", lo, hi), doc: doc,
+		set: func(p *Policy, v string) string {
+			n, problem := parseInteger(v, lo, hi)
+			if problem == "" {
+				*of(p) = n
+			}
+			return problem
+		}}
+}
+
+func milliseconds(name string, initial, most time.Duration, doc string, of func(*Policy) *time.Duration) setting {
+	hi := int(most.Milliseconds())
+	return setting{name: name, initial: strconv.FormatInt(initial.Milliseconds(), 10), limits: fmt.Sprintf("1 to %d milliseconds", hi), doc: doc,
+		set: func(p *Policy, v string) string {
+			n, problem := parseInteger(v, 1, hi)
+			if problem == "" {
+				*of(p) = time.Duration(n) * time.Millisecond
+			}
+			return problem
+		}}
+}
+
+func parseInteger(v string, lo, hi int) (n int, problem string) {
+	n, err := strconv.Atoi(v)
+	switch {
+	case err != nil:
+		return 0, memory.Shape(v) + " is not a whole number"
+	case n < lo || n > hi:
+		return 0, v + " is out of range"
+	}
+	return n, ""
+}
+
+func number(name string, initial, lo, hi float64, doc string, of func(*Policy) *float64) setting {
+	show := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	return setting{name: name, initial: show(initial), limits: show(lo) + " to " + show(hi), doc: doc,
+		set: func(p *Policy, v string) string {
+			x, err := strconv.ParseFloat(v, 64)
+			switch {
+			case err != nil || math.IsNaN(x):
+				return memory.Shape(v) + " is not a number"
+			case x < lo || x > hi:
+				return v + " is out of range"
+			}
+			*of(p) = x
+			return ""
+		}}
+}
+
+func flag(name string, initial bool, doc string, of func(*Policy) *bool) setting {
+	return setting{name: name, initial: strconv.FormatBool(initial), limits: "true or false", doc: doc,
+		set: func(p *Policy, v string) string {
+			switch v {
+			case "true", "false":
+				*of(p) = v == "true"
+				return ""
+			}
+			return memory.Shape(v) + " is neither true nor false"
+		}}
+}
+
+func choice(name, initial string, words []string, doc string, put func(*Policy, string)) setting {
+	return setting{name: name, initial: initial, limits: strings.Join(words, ", "), doc: doc,
+		set: func(p *Policy, v string) string {
+			for _, w := range words {
+				if v == w {
+					put(p, v)
+					return ""
+				}
+			}
+			return memory.Shape(v) + " is not one of the words"
+		}}
+}
+
+func text(name, initial string, limit int, doc string, of func(*Policy) *string) setting {
+	return setting{name: name, initial: initial, limits: fmt.Sprintf("at most %d code points", limit), doc: doc,
+		set: func(p *Policy, v string) string {
+			if err := memory.CheckText(name, v, limit); err != nil {
+				return "is not a text of that length"
+			}
+			*of(p) = v
+			return ""
+		}}
+}
+
+func armList(name, initial, doc string, of func(*Policy) *[]string) setting {
+	return setting{name: name, initial: initial, limits: "a list of " + strings.Join(arm.Names(), ", ") + " with commas between", doc: doc,
+		set: func(p *Policy, v string) string {
+			names := strings.Split(v, ",")
+			if _, unknown := arm.Expand(names); unknown != "" {
+				return memory.Shape(unknown) + " is not an arm"
+			}
+			*of(p) = names
+			return ""
+		}}
+}
+
+// policyOf reads stored values and overrides, which win, over the defaults.
+// Names that are not in the registry are refused with [*memory.FieldError];
+// stored ones of a newer version are left alone.
+func policyOf(stored, overrides map[string]string) (Policy, error) {
+	var p Policy
+	known := make(map[string]bool)
+	for _, s := range registry() {
+		known[s.name] = true
+		value := s.initial
+		if v, ok := stored[s.name]; ok {
+			value = v
+		}
+		if v, ok := overrides[s.name]; ok {
+			value = v
+		}
+		if problem := s.set(&p, value); problem != "" {
+			return Policy{}, s.refuse(problem)
+		}
+	}
+	for name := range overrides {
+		if !known[name] {
+			return Policy{}, unknownSetting(name)
+		}
+	}
+	return p, p.check()
+}
+
+// check refuses values that are fine alone and wrong together.
+func (p Policy) check() error {
+	if p.Confidence.CosineFloor >= p.Confidence.CosineCeil {
+		return &memory.FieldError{Field: "confidence.cosine_floor", Problem: "is not below confidence.cosine_ceil", Limit: "floor < ceil", Next: "set the other one first"}
+	}
+	if p.Confidence.DecayFloor > p.Confidence.DecayCeil {
+		return &memory.FieldError{Field: "confidence.decay_floor", Problem: "is above confidence.decay_ceil", Limit: "floor ≤ ceil", Next: "set the other one first"}
+	}
+	return nil
+}
+
+func (s setting) refuse(problem string) error {
+	return &memory.FieldError{Field: s.name, Problem: problem, Limit: s.limits, Next: "set it inside the limit; the default is " + strconv.Quote(s.initial)}
+}
+
+func unknownSetting(name string) error {
+	return &memory.FieldError{Field: "setting", Problem: memory.Shape(name) + " is unknown", Next: "run `recalld config` to see every setting"}
+}
+
+// settingsStore is the part of the store that keeps settings.
+type settingsStore interface {
+	Settings(ctx context.Context) (map[string]string, error)
+}
+
+// LoadPolicy reads the policy of a store, for what has to know it before a
+// [Coordinator] exists. overrides may be nil.
+func LoadPolicy(ctx context.Context, store settingsStore, overrides map[string]string) (Policy, error) {
+	stored, err := store.Settings(ctx)
+	if err != nil {
+		return Policy{}, fmt.Errorf("read settings: %w", err)
+	}
+	return policyOf(stored, overrides)
+}
