@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -48,7 +49,7 @@ func fromMessage(dst any, m proto.Message) error {
 func writeStruct(m protoreflect.Message, v reflect.Value) error {
 	for i := range v.NumField() {
 		field := v.Field(i)
-		if field.IsZero() {
+		if absent(field) {
 			continue
 		}
 		name, _ := jsonName(v.Type().Field(i))
@@ -199,6 +200,23 @@ func readValue(v reflect.Value, value protoreflect.Value) error {
 		return fmt.Errorf("translate: %s has no form on the wire", v.Type())
 	}
 	return nil
+}
+
+// absent reports whether a value is the zero one bit by bit: minus zero, which
+// JSON shows, is not.
+func absent(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Float64:
+		return math.Float64bits(v.Float()) == 0
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !absent(v.Field(i)) {
+				return false
+			}
+		}
+		return true
+	}
+	return v.IsZero()
 }
 
 func counterpart(m protoreflect.Message, v reflect.Value, name string) (protoreflect.FieldDescriptor, error) {

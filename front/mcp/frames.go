@@ -9,16 +9,21 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// drainTime is how long calls in flight may still take when the input has ended.
+const drainTime = 10 * time.Second
+
 // MaxFrame is the longest frame that is read, in bytes without its newline.
 const MaxFrame = 16 << 20
 
 // frames is a transport of one JSON-RPC message a line. Unlike the SDK's own it
-// outlives a line that is no message: that line is answered with an error.
+// outlives a line that is no message: that line is answered with an error. When
+// the input ends, the calls that came before are still answered.
 type frames struct {
 	in  io.Reader
 	out io.Writer
@@ -30,7 +35,7 @@ type frames struct {
 // inherited pipe cannot be interrupted, so when the session ends first it stays
 // until the process does.
 func (f frames) Connect(context.Context) (sdk.Connection, error) {
-	c := &connection{in: f.in, out: f.out, incoming: make(chan frame), closed: make(chan struct{})}
+	c := &connection{in: f.in, out: f.out, incoming: make(chan frame), calls: map[jsonrpc.ID]struct{}{}, answered: make(chan struct{}, 1), closed: make(chan struct{})}
 	go c.readLines()
 	return c, nil
 }
@@ -48,6 +53,9 @@ type connection struct {
 	out      io.Writer
 	writing  sync.Mutex
 	incoming chan frame
+	mu       sync.Mutex
+	calls    map[jsonrpc.ID]struct{} // read and not yet answered
+	answered chan struct{}           // holds a token after an answer
 	closed   chan struct{}
 	close    sync.Once
 }
@@ -78,10 +86,14 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, io.EOF
 		case f, open := <-c.incoming:
 			if !open {
+				c.drain(ctx)
 				return nil, io.EOF
 			}
 			message, refusal := f.decode()
 			if refusal == nil {
+				if request, ok := message.(*jsonrpc.Request); ok && request.IsCall() {
+					c.asked(request.ID)
+				}
 				return message, nil
 			}
 			if err := c.write(refusal); err != nil {
@@ -100,7 +112,53 @@ func (c *connection) Write(ctx context.Context, message jsonrpc.Message) error {
 	if err != nil {
 		return fmt.Errorf("write frame: %w", err)
 	}
-	return c.write(text)
+	if err := c.write(text); err != nil {
+		return err
+	}
+	if response, ok := message.(*jsonrpc.Response); ok {
+		c.settled(response.ID)
+	}
+	return nil
+}
+
+func (c *connection) asked(id jsonrpc.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls[id] = struct{}{}
+}
+
+func (c *connection) settled(id jsonrpc.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, id)
+	select {
+	case c.answered <- struct{}{}:
+	default:
+	}
+}
+
+func (c *connection) inFlight() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls)
+}
+
+// drain waits until every call is answered, the session ends, or [drainTime] is
+// over.
+func (c *connection) drain(ctx context.Context) {
+	over := time.NewTimer(drainTime)
+	defer over.Stop()
+	for c.inFlight() > 0 {
+		select {
+		case <-c.answered:
+		case <-over.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-c.closed:
+			return
+		}
+	}
 }
 
 func (c *connection) write(text []byte) error {
