@@ -61,8 +61,8 @@ func recallTool(o Options) (*sdk.Tool, error) {
 			text("channel", "Absent: all channels. X: X and what has no channel."),
 			text("source_id", "Only records whose source.id starts so."),
 			texts("exclude_contents", "Texts that you already have; left out.", coordinator.MaxExclude),
-			flag("full_content", "Whole texts instead of previews."),
-			flag("deep", "Old, finished and weakly matching records count fully."),
+			boolean("full_content", "Whole texts instead of previews."),
+			boolean("deep", "Old, finished and weakly matching records count fully."),
 		)...),
 		OutputSchema: output,
 	}, nil

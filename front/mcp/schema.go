@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -36,7 +37,7 @@ func text(name, description string) property {
 	return property{name, &jsonschema.Schema{Type: "string", Description: description}}
 }
 
-func flag(name, description string) property {
+func boolean(name, description string) property {
 	return property{name, &jsonschema.Schema{Type: "boolean", Description: description, Default: json.RawMessage("false")}}
 }
 
@@ -84,6 +85,24 @@ func answers[T any]() (*jsonschema.Schema, error) {
 			s.PropertyOrder = append(s.PropertyOrder, name)
 		}
 	}
-	s.Required = nil
+	loosen(s)
 	return s, nil
+}
+
+// loosen leaves what helps to read an answer and drops what would make a later
+// field a breach: closed objects, required fields, and the null that Go's nil
+// could be, but an answer leaves out.
+func loosen(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	s.Required, s.AdditionalProperties = nil, nil
+	s.Types = slices.DeleteFunc(s.Types, func(name string) bool { return name == "null" })
+	if len(s.Types) == 1 {
+		s.Type, s.Types = s.Types[0], nil
+	}
+	loosen(s.Items)
+	for _, property := range s.Properties {
+		loosen(property)
+	}
 }
