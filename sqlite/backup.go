@@ -18,7 +18,7 @@ const backupPages = 256
 // reads and writes go on. The copy is one file without a log beside it. done and
 // total count pages; progress may be nil.
 func (s *Store) Backup(ctx context.Context, dst string, progress func(done, total int64)) error {
-	v, err := s.View(ctx)
+	v, err := s.ViewRecords(ctx)
 	if err != nil {
 		return err
 	}

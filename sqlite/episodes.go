@@ -93,6 +93,7 @@ func (t *tx) storeEpisode(e *NewEpisode) (StoreResult, error) {
 	if err != nil {
 		return StoreResult{}, err
 	}
+	t.awaitIndex(e.Summary)
 	ref := memory.Ref{Kind: memory.KindEpisode, ID: id}
 	if err := t.embedOrQueue(ref, e.Model, e.Vector, e.Queue); err != nil {
 		return StoreResult{}, err

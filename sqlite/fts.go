@@ -87,7 +87,9 @@ func isCJK(r rune) bool {
 }
 
 func trimEdges(word []rune) []rune {
-	edge := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) && !unicode.Is(unicode.So, r) }
+	edge := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) && !unicode.Is(unicode.So, r)
+	}
 	for len(word) > 0 && edge(word[0]) {
 		word = word[1:]
 	}
@@ -125,6 +127,16 @@ func (v *View) MatchFTS(scope memory.Scope, kind memory.Kind, q FTSQuery, depth 
 		return nil
 	})
 	return found, truncated, err
+}
+
+// Unindexed counts the records that the full-text index does not hold yet; 0 in
+// a view of [Store.View], unless the file cannot be written.
+func (v *View) Unindexed() (n int64, err error) {
+	err = v.query(unindexedSQL, nil, func(r row) error {
+		n = r.int(0)
+		return nil
+	})
+	return n, err
 }
 
 // Substring finds the memories that contain a text literally, newest first, at

@@ -167,6 +167,7 @@ func (t *tx) storeMemory(m *NewMemory) (StoreResult, error) {
 	if err != nil {
 		return StoreResult{}, err
 	}
+	t.awaitIndex(m.Content)
 	ref := memory.Ref{Kind: memory.KindMemory, ID: id}
 	if err := t.embedOrQueue(ref, m.Model, m.Vector, m.Queue); err != nil {
 		return StoreResult{}, err

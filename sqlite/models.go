@@ -211,7 +211,7 @@ func (s *Store) ActiveModel(ctx context.Context, agent string) (m Model, ok bool
 
 // read runs one read in a snapshot of its own.
 func read[T any](ctx context.Context, s *Store, f func(*View) (T, error)) (result T, err error) {
-	v, err := s.View(ctx)
+	v, err := s.ViewRecords(ctx)
 	if err != nil {
 		return result, err
 	}

@@ -286,6 +286,9 @@ func (s *Store) startWriter(c *conn) error {
 		conn: c, store: s, jobs: make(chan *job, maxBatch), stop: make(chan struct{}), stopped: make(chan struct{}),
 		cells: make(map[memory.Cell]interned), dims: make(map[int64]int), missing: make(map[int64]missingCursor),
 	}
+	if err := s.writer.countUnindexed(); err != nil {
+		return err
+	}
 	go s.writer.loop()
 	return nil
 }

@@ -22,9 +22,23 @@ type View struct {
 	seq   int64
 }
 
-// View opens a snapshot. The context bounds the wait for a free connection and
-// every read through the view.
+// View opens a snapshot in which every record is in the full-text index. The
+// context bounds the wait for a free connection and every read through the view.
 func (s *Store) View(ctx context.Context) (*View, error) {
+	if s.writer != nil && s.writer.unindexed.Load() > 0 {
+		if err := s.submit(indexJob(ctx)); err != nil && err != ErrClosed {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			s.log.Warn("the full-text index could not be brought up to date", "path", s.path, "error", err)
+		}
+	}
+	return s.ViewRecords(ctx)
+}
+
+// ViewRecords is [Store.View] without waiting for the full-text index: right for
+// what does not call [View.MatchFTS].
+func (s *Store) ViewRecords(ctx context.Context) (*View, error) {
 	v := &View{ctx: ctx, store: s}
 	select {
 	case <-s.closed:

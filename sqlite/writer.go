@@ -13,12 +13,14 @@ import (
 
 // Bounds of the writer.
 const (
-	maxBatch     = 256                    // jobs that share one commit
-	walLimit     = 64 << 20               // bytes of log after which readers pause
-	pauseLimit   = 50 * time.Millisecond  // longest pause of new readers for the log
-	eraseLimit   = 2 * time.Second        // longest pause of new readers for an erasure
-	retryErasure = 500 * time.Millisecond // until an erasure is tried again
-	maxInterned  = 100_000                // cells that the writer remembers
+	maxBatch          = 256                    // jobs that share one commit
+	walLimit          = 64 << 20               // bytes of log after which readers pause
+	pauseLimit        = 50 * time.Millisecond  // longest pause of new readers for the log
+	eraseLimit        = 2 * time.Second        // longest pause of new readers for an erasure
+	retryErasure      = 500 * time.Millisecond // until an erasure is tried again
+	maxInterned       = 100_000                // cells that the writer remembers
+	maxUnindexed      = 64                     // records that may wait for the full-text index
+	maxUnindexedBytes = 256 << 10              // bytes of their texts
 )
 
 // job is one request to the writer. run works inside the shared transaction and
@@ -40,20 +42,22 @@ type tx struct {
 
 // writer owns the only connection that writes.
 type writer struct {
-	conn         *conn
-	store        *Store
-	jobs         chan *job
-	stop         chan struct{}
-	stopped      chan struct{}
-	cells        map[memory.Cell]interned
-	dims         map[int64]int
-	missing      map[int64]missingCursor // where EnqueueMissing goes on
-	dataVersion  int64
-	foreign      atomic.Int64
-	commits      atomic.Int64
-	written      atomic.Int64
-	erasePending atomic.Bool
-	nextTruncate time.Time
+	conn           *conn
+	store          *Store
+	jobs           chan *job
+	stop           chan struct{}
+	stopped        chan struct{}
+	cells          map[memory.Cell]interned
+	dims           map[int64]int
+	missing        map[int64]missingCursor // where EnqueueMissing goes on
+	dataVersion    int64
+	foreign        atomic.Int64
+	commits        atomic.Int64
+	written        atomic.Int64
+	erasePending   atomic.Bool
+	unindexed      atomic.Int64 // records that wait for the full-text index
+	unindexedBytes int64
+	nextTruncate   time.Time
 }
 
 type interned struct{ id, pool int64 }
@@ -104,6 +108,9 @@ func (w *writer) loop() {
 		case j := <-w.jobs:
 			w.serve(j)
 		case <-retry.C:
+			if w.unindexed.Load() > 0 {
+				w.serve(indexJob(context.Background()))
+			}
 			if w.erasePending.Load() {
 				w.erase(pauseLimit)
 			}
@@ -113,6 +120,9 @@ func (w *writer) loop() {
 				case j := <-w.jobs:
 					w.serve(j)
 				default:
+					if w.unindexed.Load() > 0 {
+						w.serve(indexJob(context.Background()))
+					}
 					return
 				}
 			}
@@ -190,6 +200,9 @@ func (w *writer) transact(batch []*job) error {
 			err = j.err
 		}
 	}
+	if err == nil && (w.unindexed.Load() >= maxUnindexed || w.unindexedBytes >= maxUnindexedBytes) {
+		err = t.indexTexts()
+	}
 	if err == nil {
 		_, _, err = w.conn.exec("COMMIT")
 	}
@@ -259,6 +272,9 @@ func (w *writer) noticeForeign() error {
 	version := r.int(0)
 	if w.dataVersion != 0 && version != w.dataVersion {
 		w.forget()
+		if err := w.countUnindexed(); err != nil {
+			return err
+		}
 		n := w.foreign.Add(1)
 		w.store.log.Warn("another program wrote to the file", "path", w.store.path, "times", n)
 		if w.store.onForeignWrite != nil {

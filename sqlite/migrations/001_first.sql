@@ -189,6 +189,14 @@ CREATE VIRTUAL TABLE episode_fts USING fts5 (
 );
 INSERT INTO episode_fts (episode_fts, rank) VALUES ('secure-delete', 1);
 
+-- Records up to upto are in the full-text index. The writer adds newer ones in
+-- batches; triggers keep those that are in.
+CREATE TABLE fts_mark (
+  kind INTEGER PRIMARY KEY,
+  upto INTEGER NOT NULL
+) STRICT;
+INSERT INTO fts_mark (kind, upto) VALUES (1, 0), (2, 0);
+
 CREATE TRIGGER cell_insert AFTER INSERT ON cell BEGIN
   INSERT INTO cell_stats (cell) VALUES (new.id);
 END;
@@ -199,7 +207,6 @@ CREATE TRIGGER cell_delete AFTER DELETE ON cell BEGIN
 END;
 
 CREATE TRIGGER memory_insert AFTER INSERT ON memory BEGIN
-  INSERT INTO memory_fts (rowid, content) VALUES (new.id, new.content);
   UPDATE cell_stats SET
     memories = memories + 1,
     min_time = min(coalesce(min_time, new.time), coalesce(new.time, min_time)),
@@ -209,8 +216,10 @@ CREATE TRIGGER memory_insert AFTER INSERT ON memory BEGIN
 END;
 
 CREATE TRIGGER memory_text AFTER UPDATE OF content ON memory WHEN old.content IS NOT new.content BEGIN
-  INSERT INTO memory_fts (memory_fts, rowid, content) VALUES ('delete', old.id, old.content);
-  INSERT INTO memory_fts (rowid, content) VALUES (new.id, new.content);
+  INSERT INTO memory_fts (memory_fts, rowid, content) SELECT 'delete', old.id, old.content
+    WHERE old.id <= (SELECT upto FROM fts_mark WHERE kind = 2);
+  INSERT INTO memory_fts (rowid, content) SELECT new.id, new.content
+    WHERE new.id <= (SELECT upto FROM fts_mark WHERE kind = 2);
   INSERT OR IGNORE INTO queue (kind, parent, model)
     SELECT 2, new.id, id FROM model
     WHERE EXISTS (SELECT 1 FROM vector WHERE key = (model.id << 41) | (1 << 40) | new.id);
@@ -248,7 +257,8 @@ CREATE TRIGGER memory_redate AFTER UPDATE OF time ON memory WHEN old.time IS NOT
 END;
 
 CREATE TRIGGER memory_leave BEFORE DELETE ON memory BEGIN
-  INSERT INTO memory_fts (memory_fts, rowid, content) VALUES ('delete', old.id, old.content);
+  INSERT INTO memory_fts (memory_fts, rowid, content) SELECT 'delete', old.id, old.content
+    WHERE old.id <= (SELECT upto FROM fts_mark WHERE kind = 2);
   DELETE FROM vector WHERE key IN (SELECT (id << 41) | (1 << 40) | old.id FROM model);
   DELETE FROM queue WHERE kind = 2 AND parent = old.id;
   DELETE FROM recall_count WHERE kind = 2 AND parent = old.id;
@@ -267,7 +277,6 @@ CREATE TRIGGER memory_delete AFTER DELETE ON memory BEGIN
 END;
 
 CREATE TRIGGER episode_insert AFTER INSERT ON episode BEGIN
-  INSERT INTO episode_fts (rowid, summary, keywords) VALUES (new.id, new.summary, new.keywords);
   UPDATE cell_stats SET
     episodes = episodes + 1,
     min_time = min(coalesce(min_time, new.start), coalesce(new.start, min_time)),
@@ -288,8 +297,10 @@ END;
 
 CREATE TRIGGER episode_words AFTER UPDATE OF summary, keywords ON episode
 WHEN old.summary IS NOT new.summary OR old.keywords IS NOT new.keywords BEGIN
-  INSERT INTO episode_fts (episode_fts, rowid, summary, keywords) VALUES ('delete', old.id, old.summary, old.keywords);
-  INSERT INTO episode_fts (rowid, summary, keywords) VALUES (new.id, new.summary, new.keywords);
+  INSERT INTO episode_fts (episode_fts, rowid, summary, keywords) SELECT 'delete', old.id, old.summary, old.keywords
+    WHERE old.id <= (SELECT upto FROM fts_mark WHERE kind = 1);
+  INSERT INTO episode_fts (rowid, summary, keywords) SELECT new.id, new.summary, new.keywords
+    WHERE new.id <= (SELECT upto FROM fts_mark WHERE kind = 1);
   INSERT INTO index_changes (op, kind, parent, old_cell, new_cell, lineage) VALUES (2, 1, new.id, new.cell, new.cell, random());
 END;
 
@@ -322,7 +333,8 @@ CREATE TRIGGER episode_redate AFTER UPDATE OF start ON episode WHEN old.start IS
 END;
 
 CREATE TRIGGER episode_leave BEFORE DELETE ON episode BEGIN
-  INSERT INTO episode_fts (episode_fts, rowid, summary, keywords) VALUES ('delete', old.id, old.summary, old.keywords);
+  INSERT INTO episode_fts (episode_fts, rowid, summary, keywords) SELECT 'delete', old.id, old.summary, old.keywords
+    WHERE old.id <= (SELECT upto FROM fts_mark WHERE kind = 1);
   DELETE FROM vector WHERE key IN (SELECT (id << 41) | old.id FROM model);
   DELETE FROM queue WHERE kind = 1 AND parent = old.id;
   DELETE FROM recall_count WHERE kind = 1 AND parent = old.id;
