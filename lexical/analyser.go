@@ -36,8 +36,8 @@ type Analyser struct {
 	dates dateReader
 
 	query bool     // unspaced runs give their bigrams alone
-	shown []string // of a query: the chunk that first gave each term
-	seen  string   // the chunk being read
+	shown []string // of a query: the word that first gave each term
+	seen  string   // the word being read
 }
 
 // chunk is what one run of characters between spaces means.
@@ -211,6 +211,7 @@ func (a *Analyser) analyse(s string) chunk {
 	if sign := languageSign(core, tail); sign != "" {
 		a.key = append(a.key[:0], a.fold.folded(core)...)
 		a.key = append(a.key, sign...)
+		a.seen = core + sign
 		a.emit(a.key)
 	}
 	return c

@@ -55,6 +55,7 @@ func (a *Analyser) whole(s string) {
 		w = bytes.ReplaceAll(w, []byte("’"), []byte("'"))
 	}
 	if len(w) <= MaxTerm {
+		a.seen = s
 		a.emit(w)
 	}
 }
@@ -82,6 +83,7 @@ func (a *Analyser) piece(s string) {
 	if len(s) == 1 && (s[0] < '0' || s[0] > '9') {
 		return
 	}
+	a.seen = s
 	a.stemmed(a.fold.folded(s))
 }
 

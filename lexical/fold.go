@@ -2,6 +2,7 @@ package lexical
 
 import (
 	"bytes"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -34,10 +35,14 @@ func ascii(s string) bool {
 	return true
 }
 
-// normalize returns the text in NFKC. Text that is already in NFKC, as nearly
-// all text is, is returned as it is.
+// normalize returns the text in NFKC with a space for every stretch that is not
+// UTF-8. Text that is already so, as nearly all text is, is returned as it is.
 func normalize(text string) string {
-	if ascii(text) || norm.NFKC.IsNormalString(text) {
+	if ascii(text) {
+		return text
+	}
+	text = strings.ToValidUTF8(text, " ")
+	if norm.NFKC.IsNormalString(text) {
 		return text
 	}
 	return norm.NFKC.String(text)

@@ -81,7 +81,12 @@ func plainSearch(docs []Doc, q Query) []Hit {
 					}
 					if score := contribution(w, freq, damp); score > 0 {
 						h.Score += score
-						h.Matches = append(h.Matches, Match{t.Shown, score})
+						at := slices.IndexFunc(h.Matches, func(m Match) bool { return m.Term == t.Shown })
+						if at < 0 {
+							at = len(h.Matches)
+							h.Matches = append(h.Matches, Match{Term: t.Shown})
+						}
+						h.Matches[at].Score += score
 					}
 				}
 				slices.SortStableFunc(h.Matches, func(a, b Match) int {

@@ -73,7 +73,7 @@ func (s *search) run(ctx context.Context, explain bool) (Result, error) {
 		res.Rows += int64(v.rows)
 	}
 	for t, w := range s.weights {
-		if w > 0 {
+		if w > 0 && !slices.Contains(res.Terms, s.terms[t].Shown) {
 			res.Terms = append(res.Terms, s.terms[t].Shown)
 		}
 	}
@@ -338,12 +338,24 @@ func (s *search) explain(rows []ranked, hits []Hit) error {
 				return err
 			}
 			if score, _ := w.gather(l, Reach, 0, s.curve); score > 0 {
-				hits[i].Matches = append(hits[i].Matches, Match{s.terms[l.term].Shown, score})
+				hits[i].Matches = addMatch(hits[i].Matches, Match{s.terms[l.term].Shown, score})
 			}
 		}
-		slices.SortStableFunc(hits[i].Matches, func(a, b Match) int {
+		slices.SortFunc(hits[i].Matches, func(a, b Match) int {
 			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Term, b.Term))
 		})
 	}
 	return nil
+}
+
+// addMatch adds a match to those of a hit; terms that a reader knows by one name
+// are one match.
+func addMatch(matches []Match, m Match) []Match {
+	for i := range matches {
+		if matches[i].Term == m.Term {
+			matches[i].Score += m.Score
+			return matches
+		}
+	}
+	return append(matches, m)
 }

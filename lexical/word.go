@@ -71,7 +71,7 @@ func (a *Analyser) word(s string) {
 		if i := bytes.IndexByte(w, '\''); i > 1 || i == 1 && len(w)-i <= 3 {
 			w = w[:i]
 		} else {
-			w = bytes.ReplaceAll(w, []byte("'"), nil)
+			w = a.fold.folded(strings.ReplaceAll(string(w), "'", ""))
 		}
 	}
 	a.stemmed(w)
