@@ -112,10 +112,10 @@ func TestDeadlineReachesTheService(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	client := connected(t, &scripted{recall: func(ctx context.Context, _ coordinator.RecallRequest) (*coordinator.RecallResponse, error) {
 		deadline, ok := ctx.Deadline()
+		left <- time.Until(deadline)
 		if !ok {
 			return nil, errors.New("no deadline")
 		}
-		left <- time.Until(deadline)
 		<-ctx.Done()
 		return nil, fmt.Errorf("recall: %w", ctx.Err())
 	}})
