@@ -112,3 +112,95 @@ func BenchmarkStore(b *testing.B) {
 		})
 	}
 }
+
+// filled returns a store with n records of 200 bytes and vectors, in one cell of
+// each of two agents by turns.
+func filled(b testing.TB, n, dims int) (s *sqlite.Store, path string, model int64) {
+	s, path = openStore(b, sqlite.Options{})
+	ctx := context.Background()
+	model, err := s.PutModel(ctx, sqlite.Model{Backend: "static", Name: "m", Dims: dims, State: sqlite.ModelActive})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for done := 0; done < n; done += 1000 {
+		items := make([]sqlite.NewMemory, min(1000, n-done))
+		for i := range items {
+			items[i] = sqlite.NewMemory{
+				Cell: cell("agent", "project", ""), Content: text(r, 200), Source: memory.Source{ID: fmt.Sprint("session", (done+i)/50)},
+				Time: memory.Time{Milli: int64(done+i) * 1000, Known: true}, Vector: unit(r, dims), Model: model,
+			}
+		}
+		for _, x := range store(b, s, items...) {
+			if x.Outcome != sqlite.OutcomeStored {
+				b.Fatal(x)
+			}
+		}
+	}
+	return s, path, model
+}
+
+// BenchmarkRead measures, on 100,000 records, what each read costs: opening the
+// file, streaming all vectors and all texts, a page of the newest, a full-text
+// match and a substring that nothing has.
+func BenchmarkRead(b *testing.B) {
+	const n = 100_000
+	s, path, model := filled(b, n, 256)
+	ctx := context.Background()
+	scope := memory.Scope{Agent: "agent"}
+	b.Run("open", func(b *testing.B) {
+		for b.Loop() {
+			again, err := sqlite.Open(ctx, path, sqlite.Options{ReadOnly: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			again.Close()
+		}
+	})
+	read := func(name string, f func(v *sqlite.View, cells []int64) error) {
+		b.Run(name, func(b *testing.B) {
+			v := view(b, s)
+			defer v.Close()
+			cells, err := v.Cells(scope)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if err := f(v, []int64{cells[0].ID}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	read("vectors", func(v *sqlite.View, cells []int64) error {
+		count := 0
+		err := v.Vectors(model, cells, func(memory.Ref, int64, []float32) error { count++; return nil })
+		if count != n {
+			b.Fatal(count)
+		}
+		return err
+	})
+	read("texts", func(v *sqlite.View, cells []int64) error {
+		return v.Texts(cells, func(sqlite.Text) error { return nil })
+	})
+	read("newest", func(v *sqlite.View, _ []int64) error {
+		_, err := v.List(scope, sqlite.Filter{Kind: memory.KindMemory, Limit: 50, NewestFirst: true})
+		return err
+	})
+	read("match", func(v *sqlite.View, _ []int64) error {
+		_, _, err := v.MatchFTS(scope, memory.KindMemory, sqlite.BuildFTSQuery("which word etaoin was hidden"), 200, "")
+		return err
+	})
+	read("substring", func(v *sqlite.View, _ []int64) error {
+		_, _, err := v.Substring(scope, "no text has this", 50, "")
+		return err
+	})
+	refs := make([]memory.Ref, 200)
+	for i := range refs {
+		refs[i] = memory.Ref{Kind: memory.KindMemory, ID: int64(i*499 + 1)}
+	}
+	read("hydrate", func(v *sqlite.View, _ []int64) error {
+		_, err := v.Hydrate(scope, refs)
+		return err
+	})
+}

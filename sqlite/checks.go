@@ -1,7 +1,14 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"recalld/memory"
 )
 
 // How bad a finding is.
@@ -13,7 +20,8 @@ const (
 // maxEvidence is how many lines of evidence a finding shows.
 const maxEvidence = 20
 
-// Finding is what a check saw. Fix tells an operator what to do.
+// Finding is what a check saw. Evidence names rows, never texts; Fix tells an
+// operator what to do.
 type Finding struct {
 	OK       bool
 	Severity string
@@ -31,5 +39,417 @@ type Check struct {
 	Fix  func(ctx context.Context) (int64, error)
 }
 
-// Checks returns every check in name order.
-func (s *Store) Checks() []Check { return nil }
+// Checks returns every check in name order. Each can run beside the others and
+// beside reads and writes.
+func (s *Store) Checks() []Check {
+	checks := []Check{
+		{Name: "copies", Doc: "copies of the file beside it still hold what was deleted since", Run: s.findCopies},
+		{Name: "digests", Doc: "the stored digest of every text is that of the text", Run: s.checkDigests, Fix: s.fixDigests},
+		{Name: "erasure", Doc: "deleted bytes are gone from the log", Run: s.checkErasure, Fix: s.fixErasure},
+		{Name: "file", Doc: "every page and index of the file is sound", Run: s.checkFile},
+		{Name: "foreign_writer", Doc: "no other program writes to the file", Run: s.checkForeign},
+		{Name: "full_text", Doc: "the full-text index holds every record and nothing else", Run: s.checkFullText, Fix: s.rebuildFullText},
+		{Name: "schema", Doc: "tables, indexes and triggers are those of this program", Run: s.checkSchema},
+	}
+	for _, c := range rowChecks() {
+		checks = append(checks, s.check(c))
+	}
+	slices.SortFunc(checks, func(a, b Check) int { return strings.Compare(a.Name, b.Name) })
+	return checks
+}
+
+// rowCheck is a check whose violations are the rows of one query, a line of
+// evidence each.
+type rowCheck struct {
+	name, doc  string
+	severity   string
+	violations string
+	advice     string
+	repair     []string
+}
+
+func (s *Store) check(c rowCheck) Check {
+	check := Check{Name: c.name, Doc: c.doc, Run: func(ctx context.Context) (Finding, error) {
+		var evidence []string
+		_, err := read(ctx, s, func(v *View) (struct{}, error) {
+			return struct{}{}, v.query(c.violations, nil, func(r row) error {
+				evidence = append(evidence, r.text(0))
+				return nil
+			})
+		})
+		return found(c.severity, evidence, c.advice), err
+	}}
+	if c.repair != nil {
+		check.Fix = func(ctx context.Context) (int64, error) { return s.repair(ctx, c.repair) }
+	}
+	return check
+}
+
+// found makes a finding of lines of evidence; none means that all is well.
+func found(severity string, evidence []string, advice string) Finding {
+	if len(evidence) == 0 {
+		return Finding{OK: true}
+	}
+	if n := len(evidence); n > maxEvidence {
+		evidence = append(evidence[:maxEvidence:maxEvidence], fmt.Sprintf("and %d more", n-maxEvidence))
+	}
+	return Finding{Severity: severity, Evidence: evidence, Fix: advice}
+}
+
+func (s *Store) repair(ctx context.Context, statements []string) (changed int64, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		return t.item(func() error {
+			changed = 0
+			for _, sql := range statements {
+				n, _, err := t.exec(sql)
+				if err != nil {
+					return err
+				}
+				changed += n
+			}
+			t.w.forget()
+			return nil
+		})
+	})
+	return changed, err
+}
+
+const fixCommand = "run `recalld doctor --fix`"
+
+// Recounts, used by the check and by its repair.
+const (
+	statsRecount = `SELECT cell.id AS cell,
+		(SELECT count(*) FROM memory WHERE memory.cell = cell.id) AS memories,
+		(SELECT count(*) FROM episode WHERE episode.cell = cell.id) AS episodes,
+		(SELECT min(t) FROM (SELECT min(time) AS t FROM memory WHERE memory.cell = cell.id UNION ALL SELECT min(start) FROM episode WHERE episode.cell = cell.id)) AS min_time,
+		(SELECT max(t) FROM (SELECT max(time) AS t FROM memory WHERE memory.cell = cell.id UNION ALL SELECT max(start) FROM episode WHERE episode.cell = cell.id)) AS max_time,
+		(SELECT max(created) FROM episode WHERE episode.cell = cell.id) AS newest_episode
+		FROM cell`
+	embeddedRecount = `SELECT cell, model, sum(kind = 2) AS memories, sum(kind = 1) AS episodes FROM (
+		SELECT m.cell AS cell, x.model AS model, 2 AS kind FROM vector x JOIN memory m ON m.id = x.parent WHERE x.kind = 2
+		UNION ALL
+		SELECT e.cell, x.model, 1 FROM vector x JOIN episode e ON e.id = x.parent WHERE x.kind = 1)
+		GROUP BY cell, model`
+	lostVectors = `SELECT key FROM vector x WHERE NOT EXISTS (SELECT 1 FROM model WHERE id = x.model AND length(x.value) = 4 * dims)
+		OR x.kind = 2 AND NOT EXISTS (SELECT 1 FROM memory WHERE id = x.parent)
+		OR x.kind = 1 AND NOT EXISTS (SELECT 1 FROM episode WHERE id = x.parent)`
+	lostTasks = `SELECT id FROM queue q WHERE NOT EXISTS (SELECT 1 FROM model WHERE id = q.model)
+		OR q.kind = 2 AND NOT EXISTS (SELECT 1 FROM memory WHERE id = q.parent)
+		OR q.kind = 1 AND NOT EXISTS (SELECT 1 FROM episode WHERE id = q.parent)
+		OR EXISTS (SELECT 1 FROM vector WHERE key = (q.model << 41) | ((q.kind - 1) << 40) | q.parent)`
+	lostCounts = `SELECT kind, parent FROM recall_count n WHERE
+		n.kind = 2 AND NOT EXISTS (SELECT 1 FROM memory WHERE id = n.parent)
+		OR n.kind = 1 AND NOT EXISTS (SELECT 1 FROM episode WHERE id = n.parent)`
+	versionChains = `SELECT id, superseded_by, lead(id) OVER (PARTITION BY pool, message_id ORDER BY version) AS next
+		FROM memory WHERE message_id <> ''`
+	unembedded = `SELECT 2 AS kind, r.id AS parent, m.id AS model FROM model m JOIN memory r
+		WHERE m.state IN ('active', 'building') AND NOT EXISTS (SELECT 1 FROM vector WHERE key = (m.id << 41) | (1 << 40) | r.id)
+		AND NOT EXISTS (SELECT 1 FROM queue WHERE kind = 2 AND parent = r.id AND model = m.id)
+		UNION ALL
+		SELECT 1, r.id, m.id FROM model m JOIN episode r
+		WHERE m.state IN ('active', 'building') AND NOT EXISTS (SELECT 1 FROM vector WHERE key = (m.id << 41) | r.id)
+		AND NOT EXISTS (SELECT 1 FROM queue WHERE kind = 1 AND parent = r.id AND model = m.id)`
+)
+
+func rowChecks() []rowCheck {
+	return []rowCheck{
+		{
+			name: "cell_stats", doc: "the counts and bounds of every cell are those of its rows", severity: SeverityError,
+			violations: `SELECT 'cell ' || a.cell || ': ' || coalesce(s.memories, 'no') || ' memories and ' || coalesce(s.episodes, 'no') || ' episodes counted, ' || a.memories || ' and ' || a.episodes || ' there'
+				FROM (` + statsRecount + `) a LEFT JOIN cell_stats s ON s.cell = a.cell
+				WHERE (a.memories, a.episodes, a.min_time, a.max_time, a.newest_episode) IS NOT (s.memories, s.episodes, s.min_time, s.max_time, s.newest_episode)
+				UNION ALL SELECT 'cell ' || cell || ' is counted and does not exist' FROM cell_stats WHERE cell NOT IN (SELECT id FROM cell)
+				UNION ALL SELECT DISTINCT 'cell ' || cell || ' has memories and does not exist' FROM memory WHERE cell NOT IN (SELECT id FROM cell)
+				UNION ALL SELECT DISTINCT 'cell ' || cell || ' has episodes and does not exist' FROM episode WHERE cell NOT IN (SELECT id FROM cell)`,
+			advice: fixCommand + " to count again",
+			repair: []string{"DELETE FROM cell_stats", "INSERT INTO cell_stats (cell, memories, episodes, min_time, max_time, newest_episode) " + statsRecount},
+		},
+		{
+			name: "embedded_counts", doc: "the embedded records of every cell are counted right", severity: SeverityError,
+			violations: `SELECT 'cell ' || cell || ', model ' || model || ': the count of embedded records is wrong' FROM (
+				SELECT cell, model, memories, episodes FROM cell_embedded WHERE memories <> 0 OR episodes <> 0
+				EXCEPT SELECT cell, model, memories, episodes FROM (` + embeddedRecount + `))
+				UNION SELECT 'cell ' || cell || ', model ' || model || ': the count of embedded records is wrong' FROM (
+				SELECT cell, model, memories, episodes FROM (` + embeddedRecount + `)
+				EXCEPT SELECT cell, model, memories, episodes FROM cell_embedded)`,
+			advice: fixCommand + " to count again",
+			repair: []string{"DELETE FROM cell_embedded", "INSERT INTO cell_embedded (cell, model, memories, episodes) " + embeddedRecount},
+		},
+		{
+			name: "pools", doc: "the cells of one agent and project share a pool, and memories carry it", severity: SeverityError,
+			violations: `SELECT 'cell ' || id || ' has another pool than its project' FROM cell c
+				WHERE pool <> (SELECT min(pool) FROM cell WHERE agent = c.agent AND project = c.project)
+				UNION ALL SELECT 'mem:' || m.id || ' has another pool than its cell' FROM memory m JOIN cell c ON c.id = m.cell WHERE m.pool <> c.pool`,
+			advice: "bring a backup back with `recalld restore`",
+		},
+		{
+			name: "duplicates", doc: "no two memories of one cell have one text, versions of a message excepted", severity: SeverityWarning,
+			violations: `SELECT 'mem:' || min(id) || ' and mem:' || max(id) || ' have one text' FROM memory
+				WHERE superseded_by IS NULL AND version = 1 GROUP BY cell, digest HAVING count(*) > 1`,
+			advice: "delete one of each two",
+		},
+		{
+			name: "versions", doc: "every version of a message points to the next", severity: SeverityError,
+			violations: `SELECT 'mem:' || id || ' does not point to the next version' FROM (` + versionChains + `) WHERE superseded_by IS NOT next
+				UNION ALL SELECT 'mem:' || id || ' is superseded without a message id' FROM memory WHERE message_id = '' AND superseded_by IS NOT NULL`,
+			advice: fixCommand + " to link them again",
+			repair: []string{
+				`UPDATE memory SET superseded_by = c.next FROM (` + versionChains + `) c WHERE c.id = memory.id AND c.superseded_by IS NOT c.next`,
+				"UPDATE memory SET superseded_by = NULL WHERE message_id = '' AND superseded_by IS NOT NULL",
+			},
+		},
+		{
+			name: "vectors", doc: "every vector has its record, its model and the model's width", severity: SeverityError,
+			violations: "SELECT 'vector of model ' || (key >> 41) || ', record ' || (key & 0xFFFFFFFFFF) || ' belongs to nothing' FROM (" + lostVectors + ")",
+			advice:     fixCommand + " to remove them",
+			repair:     []string{"DELETE FROM vector WHERE key IN (" + lostVectors + ")"},
+		},
+		{
+			name: "queue", doc: "every embedding task has its record and its model, and work to do", severity: SeverityWarning,
+			violations: "SELECT 'task ' || id || ' has nothing to do' FROM (" + lostTasks + ")",
+			advice:     fixCommand + " to remove them",
+			repair:     []string{"DELETE FROM queue WHERE id IN (" + lostTasks + ")"},
+		},
+		{
+			name: "queue_failures", doc: "embedding does not fail again and again", severity: SeverityWarning,
+			violations: "SELECT 'task ' || id || ' failed ' || attempts || ' times: ' || error FROM queue WHERE state = 0 AND attempts >= 5 ORDER BY id",
+			advice:     "look at the embedding server; the tasks are tried again by themselves",
+		},
+		{
+			name: "missing_vectors", doc: "every record is embedded or waits for it", severity: SeverityWarning,
+			violations: "SELECT CASE kind WHEN 2 THEN 'mem:' ELSE 'ep:' END || parent || ' was never queued for model ' || model FROM (" + unembedded + ")",
+			advice:     fixCommand + " to queue them",
+			repair:     []string{"INSERT INTO queue (kind, parent, model) " + unembedded},
+		},
+		{
+			name: "recall_counts", doc: "every recall counter has its record", severity: SeverityWarning,
+			violations: "SELECT 'record ' || parent || ' is gone and counted' FROM (" + lostCounts + ")",
+			advice:     fixCommand + " to remove them",
+			repair:     []string{"DELETE FROM recall_count WHERE (kind, parent) IN (" + lostCounts + ")"},
+		},
+		{
+			name: "change_log", doc: "the change log has no gap, ends at its sequence, and every lineage is its own", severity: SeverityError,
+			violations: `SELECT 'changes ' || min(seq) || ' to ' || max(seq) || ' are ' || count(*) FROM index_changes HAVING count(*) > 0 AND max(seq) - min(seq) + 1 <> count(*)
+				UNION ALL SELECT 'the last change is ' || max(seq) || ', the sequence is at ' || coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'index_changes'), 0)
+					FROM index_changes HAVING count(*) > 0 AND max(seq) <> coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'index_changes'), 0)
+				UNION ALL SELECT 'changes ' || min(seq) || ' and ' || max(seq) || ' share a lineage' FROM index_changes GROUP BY lineage HAVING count(*) > 1`,
+			advice: "delete the derived folder; it is built again at the next start",
+		},
+		{
+			name: "free_space", doc: "less than half of the file is free pages", severity: SeverityWarning,
+			violations: `SELECT freelist_count || ' of ' || page_count || ' pages are free' FROM pragma_freelist_count, pragma_page_count
+				WHERE freelist_count > 1024 AND freelist_count * 2 > page_count`,
+			advice: "run `recalld vacuum`",
+		},
+	}
+}
+
+// findCopies looks for what migrations and restores left beside the file.
+func (s *Store) findCopies(context.Context) (Finding, error) {
+	var evidence []string
+	for _, pattern := range []string{".before-*", ".replaced-by-*", ".part", ".restore"} {
+		names, err := filepath.Glob(escapeGlob(s.path) + pattern)
+		if err != nil {
+			return Finding{}, err
+		}
+		for _, name := range names {
+			evidence = append(evidence, filepath.Base(name))
+		}
+	}
+	return found(SeverityWarning, evidence, "remove them once you trust the present file"), nil
+}
+
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+func (s *Store) checkErasure(context.Context) (Finding, error) {
+	if s.writer == nil || !s.writer.erasePending.Load() {
+		return Finding{OK: true}, nil
+	}
+	_, open := s.gate.oldest()
+	return found(SeverityWarning, []string{fmt.Sprintf("%d open snapshots keep the log", open)}, "it is tried again by itself; stop other programs that read the file"), nil
+}
+
+func (s *Store) fixErasure(ctx context.Context) (int64, error) {
+	err := s.submit(&job{ctx: ctx, alone: func(*conn) error {
+		s.writer.erase(eraseLimit)
+		return nil
+	}})
+	return 0, err
+}
+
+func (s *Store) checkForeign(context.Context) (Finding, error) {
+	if s.writer == nil || s.writer.foreign.Load() == 0 {
+		return Finding{OK: true}, nil
+	}
+	return found(SeverityWarning, []string{fmt.Sprintf("noticed %d times since the file was opened", s.writer.foreign.Load())}, "let every client go through one server"), nil
+}
+
+// checkFile asks SQLite to read everything.
+func (s *Store) checkFile(ctx context.Context) (Finding, error) {
+	var evidence []string
+	_, err := read(ctx, s, func(v *View) (struct{}, error) {
+		return struct{}{}, v.query("PRAGMA integrity_check(20)", nil, func(r row) error {
+			if line := r.text(0); line != "ok" {
+				evidence = append(evidence, line)
+			}
+			return nil
+		})
+	})
+	return found(SeverityError, evidence, "bring a backup back with `recalld restore`"), err
+}
+
+// eachDigest calls each for every record whose digest is not that of its text.
+func (v *View) eachDigest(each func(ref memory.Ref, right []byte) error) error {
+	for _, part := range []struct {
+		kind memory.Kind
+		sql  string
+	}{{memory.KindEpisode, "SELECT id, digest, summary FROM episode ORDER BY id"}, {memory.KindMemory, "SELECT id, digest, content FROM memory ORDER BY id"}} {
+		err := v.query(part.sql, nil, func(r row) error {
+			if right := digest(r.text(2)); !bytes.Equal(right, r.blob(1)) {
+				return each(memory.Ref{Kind: part.kind, ID: r.int(0)}, right)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) checkDigests(ctx context.Context) (Finding, error) {
+	var evidence []string
+	_, err := read(ctx, s, func(v *View) (struct{}, error) {
+		return struct{}{}, v.eachDigest(func(ref memory.Ref, _ []byte) error {
+			evidence = append(evidence, ref.String()+" has the digest of another text")
+			return nil
+		})
+	})
+	return found(SeverityError, evidence, fixCommand+" to compute them again"), err
+}
+
+func (s *Store) fixDigests(ctx context.Context) (changed int64, err error) {
+	right := make(map[memory.Ref][]byte)
+	_, err = read(ctx, s, func(v *View) (struct{}, error) {
+		return struct{}{}, v.eachDigest(func(ref memory.Ref, d []byte) error {
+			right[ref] = d
+			return nil
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = s.write(ctx, func(t *tx) error {
+		return t.item(func() error {
+			changed = 0
+			for ref, d := range right {
+				sql := "UPDATE memory SET digest = ? WHERE id = ?"
+				if ref.Kind == memory.KindEpisode {
+					sql = "UPDATE episode SET digest = ? WHERE id = ?"
+				}
+				n, _, err := t.exec(sql, d, ref.ID)
+				if err != nil {
+					return err
+				}
+				changed += n
+			}
+			return nil
+		})
+	})
+	return changed, err
+}
+
+// checkFullText compares the index with the texts. It works inside the writer,
+// because only a writer may ask FTS5.
+func (s *Store) checkFullText(ctx context.Context) (Finding, error) {
+	var evidence []string
+	err := s.write(ctx, func(t *tx) error {
+		evidence = nil
+		for _, table := range []string{"memory_fts", "episode_fts"} {
+			err := t.item(func() error {
+				if err := t.indexTexts(); err != nil {
+					return err
+				}
+				_, _, err := t.exec("INSERT INTO " + table + " (" + table + ", rank) VALUES ('integrity-check', 1)")
+				return err
+			})
+			if err != nil {
+				evidence = append(evidence, table+": "+err.Error())
+			}
+		}
+		return nil
+	})
+	if s.writer == nil {
+		return Finding{OK: true, Evidence: []string{"not compared: the file is open for reading only"}}, nil
+	}
+	return found(SeverityError, evidence, fixCommand+" to build it again"), err
+}
+
+func (s *Store) rebuildFullText(ctx context.Context) (int64, error) {
+	return s.repair(ctx, []string{
+		"INSERT INTO memory_fts (memory_fts) VALUES ('rebuild')",
+		"INSERT INTO episode_fts (episode_fts) VALUES ('rebuild')",
+		"UPDATE fts_mark SET upto = coalesce((SELECT max(id) FROM memory), 0) WHERE kind = 2",
+		"UPDATE fts_mark SET upto = coalesce((SELECT max(id) FROM episode), 0) WHERE kind = 1",
+	})
+}
+
+// checkSchema compares the file's schema with the one that migrations make.
+func (s *Store) checkSchema(ctx context.Context) (Finding, error) {
+	want, err := expectedSchema(ctx, s.version)
+	if err != nil {
+		return Finding{}, err
+	}
+	var evidence []string
+	_, err = read(ctx, s, func(v *View) (struct{}, error) {
+		return struct{}{}, v.query(schemaSQL, nil, func(r row) error {
+			name := r.text(0)
+			switch sql, known := want[name]; {
+			case !known:
+				evidence = append(evidence, name+" does not belong here")
+			case sql != r.text(1):
+				evidence = append(evidence, name+" was changed")
+			}
+			delete(want, name)
+			return nil
+		})
+	})
+	for _, name := range sortedKeys(want) {
+		evidence = append(evidence, name+" is missing")
+	}
+	return found(SeverityError, evidence, "bring a backup back with `recalld restore`"), err
+}
+
+const schemaSQL = "SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%' ORDER BY 1"
+
+// expectedSchema builds the schema of a version in memory.
+func expectedSchema(ctx context.Context, version int) (map[string]string, error) {
+	c, err := connect(inMemory, "rwc", "", false)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	for _, step := range migrations() {
+		if step.version <= version {
+			if err := c.script(step.sql); err != nil {
+				return nil, err
+			}
+		}
+	}
+	want := make(map[string]string)
+	return want, c.query(ctx, schemaSQL, nil, func(r row) error {
+		want[r.text(0)] = r.text(1)
+		return nil
+	})
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -59,19 +59,26 @@ func (r row) blob(i int) []byte {
 
 func (r row) null(i int) bool { return r[i] == nil }
 
+// inMemory is the path of a database without a file, of one connection.
+const inMemory = ":memory:"
+
 // connect opens one connection. mode is ro, rw or rwc; immutable promises that
 // nobody writes, which lets a write-ahead file be read in a read-only folder.
 func connect(path, mode, vfs string, immutable bool) (*conn, error) {
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
 	query := url.Values{"mode": {mode}, "_busy_timeout": {"5000"}, "_mutex": {"no"}}
 	if vfs != "" {
 		query.Set("vfs", vfs)
 	}
 	if immutable {
 		query.Set("immutable", "1")
+	}
+	if path == inMemory {
+		query.Set("mode", "memory")
+		path = "/" + inMemory
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
 	}
 	dsn := (&url.URL{Scheme: "file", Path: absolute, RawQuery: query.Encode()}).String()
 	opened, err := (&sqlite3.SQLiteDriver{}).Open(dsn)
