@@ -32,6 +32,7 @@ type QualityOptions struct {
 	Fusion string
 	// Progress counts questions; may be nil.
 	Progress coordinator.Progress
+	Clock    func() time.Time
 }
 
 // QualityReport is one measurement. NDCG figures are percentages.
@@ -154,9 +155,9 @@ func ask(ctx context.Context, s coordinator.Service, q Question, o QualityOption
 	if _, err := s.Recall(ctx, request); err != nil {
 		return nil, 0, nil, err
 	}
-	start := time.Now()
+	start := o.Clock()
 	answer, err := s.Recall(ctx, request)
-	took = time.Since(start)
+	took = o.Clock().Sub(start)
 	if err != nil {
 		return nil, 0, nil, err
 	}

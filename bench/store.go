@@ -17,7 +17,8 @@ type StoreOptions struct {
 	Records int    // per run
 	Clients int    // of the concurrent run
 	// Dial opens one more client of the server.
-	Dial func() (coordinator.Service, error)
+	Dial  func() (coordinator.Service, error)
+	Clock func() time.Time
 }
 
 // StoreReport counts durable single-record stores per second. Ratio compares
@@ -41,18 +42,18 @@ func Store(ctx context.Context, o StoreOptions) (*StoreReport, error) {
 	}
 	var bare, single []time.Duration
 	for round := range 3 {
-		took, err := baseline.Inserts(ctx, filepath.Join(o.Folder, fmt.Sprintf("bare-%d.db", round)), storeText(round), o.Records)
+		took, err := baseline.Inserts(ctx, o.Clock, filepath.Join(o.Folder, fmt.Sprintf("bare-%d.db", round)), storeText(round), o.Records)
 		if err != nil {
 			return nil, err
 		}
 		bare = append(bare, took)
-		start := time.Now()
+		start := o.Clock()
 		if err := storeMany(ctx, one, fmt.Sprintf("one-%d", round), o.Records); err != nil {
 			return nil, err
 		}
-		single = append(single, time.Since(start))
+		single = append(single, o.Clock().Sub(start))
 	}
-	start := time.Now()
+	start := o.Clock()
 	var wait sync.WaitGroup
 	failures := make(chan error, o.Clients)
 	for client := range o.Clients {
@@ -63,7 +64,7 @@ func Store(ctx context.Context, o StoreOptions) (*StoreReport, error) {
 		wait.Go(func() { failures <- storeMany(ctx, service, fmt.Sprintf("many-%d", client), o.Records) })
 	}
 	wait.Wait()
-	took := time.Since(start)
+	took := o.Clock().Sub(start)
 	for range o.Clients {
 		if err := <-failures; err != nil {
 			return nil, err

@@ -58,7 +58,7 @@ NDCG@10 is the mean over the question categories, in percent.`,
 			}
 			defer clean()
 			progress, done := a.bar("questions", false)
-			o.Progress = progress
+			o.Progress, o.Clock = progress, time.Now
 			report, err := bench.Quality(c.Context(), s, o)
 			done()
 			if err != nil {
@@ -106,7 +106,7 @@ func (a *app) benchStore() *cobra.Command {
 			var report *bench.StoreReport
 			dial := func() (coordinator.Service, error) { return api.Dial(a.data) }
 			err = a.serve(c.Context(), s, func() (err error) {
-				report, err = bench.Store(c.Context(), bench.StoreOptions{Folder: bare, Records: records, Clients: clients, Dial: dial})
+				report, err = bench.Store(c.Context(), bench.StoreOptions{Folder: bare, Records: records, Clients: clients, Dial: dial, Clock: time.Now})
 				if err == nil {
 					err = errDone
 				}

@@ -76,7 +76,7 @@ func (a *app) openLocal(ctx context.Context) (s *session, err error) {
 		return nil, err
 	}
 	closers = append(closers, store.Close)
-	c, err := coordinator.New(ctx, coordinator.Config{Store: store, Settings: a.embed.settings(), Clock: time.Now, Zone: time.Local, Version: version(), Log: log})
+	c, err := coordinator.New(ctx, coordinator.Config{Store: store, Overrides: a.embed.settings(), Clock: time.Now, Version: version(), Log: log})
 	if err != nil {
 		return nil, err
 	}
