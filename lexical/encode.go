@@ -13,7 +13,9 @@ import (
 // same bytes, whatever sources they come from.
 func encode(kind memory.Kind, v view) ([]byte, error) {
 	var e encoder
-	e.rows(v.sequence)
+	if err := e.rows(v.sequence); err != nil {
+		return nil, err
+	}
 	if err := e.terms(v); err != nil {
 		return nil, err
 	}
@@ -26,10 +28,9 @@ type encoder struct {
 	before   string // the term before
 	scratch  [blockLen]uint64
 	maxID    int64
-	err      error
 }
 
-func (e *encoder) rows(q *sequence) {
+func (e *encoder) rows(q *sequence) error {
 	var ids, lengths [blockLen]uint64
 	n := 0
 	records, payload := []byte(nil), []byte(nil)
@@ -46,10 +47,6 @@ func (e *encoder) rows(q *sequence) {
 			ids[i] -= base
 			idBits |= ids[i]
 			longest = max(longest, lengths[i])
-		}
-		if widthOf(idBits) > 56 {
-			e.err = fmt.Errorf("encode postings: record ids %d apart do not fit one block", idBits)
-			return
 		}
 		records = binary.LittleEndian.AppendUint64(records, base)
 		records = binary.LittleEndian.AppendUint32(records, uint32(len(payload)))
@@ -69,6 +66,9 @@ func (e *encoder) rows(q *sequence) {
 				e.sections[sectionSessions] = binary.LittleEndian.AppendUint64(e.sections[sectionSessions], session)
 				e.sections[sectionSessions] = binary.LittleEndian.AppendUint32(e.sections[sectionSessions], pos)
 			}
+			if k.id < 1 || k.id > maxID {
+				return fmt.Errorf("encode postings: record id %d is not in 1 to 2^56-1", k.id)
+			}
 			e.maxID = max(e.maxID, k.id)
 			ids[n], lengths[n] = uint64(k.id), uint64(s.length(int(r.first+i)))
 			if n++; n == blockLen {
@@ -78,6 +78,7 @@ func (e *encoder) rows(q *sequence) {
 	}
 	flush()
 	e.sections[sectionRows] = append(records, payload...)
+	return nil
 }
 
 // lengthBytes returns how many bytes each length of a block takes: 1, 2 or 4.
@@ -123,7 +124,7 @@ func (e *encoder) terms(v view) error {
 			}
 		}
 		if !found {
-			return e.err
+			return nil
 		}
 		l = lane{window: l.window[:0], readers: l.readers[:0]}
 		for i := range streams {

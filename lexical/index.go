@@ -73,6 +73,11 @@ func NewIndex(files ...*File) *Index {
 func (x *Index) Put(docs ...Doc) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	for _, d := range docs {
+		if d.Ref.ID < 1 || d.Ref.ID > maxID {
+			return &memory.FieldError{Field: "ref", Problem: "is " + d.Ref.String(), Limit: "ids from 1 to 2^56-1", Next: "take refs from the store"}
+		}
+	}
 	touched := make(map[*Table]bool)
 	for _, d := range docs {
 		at := place{d.Cell, d.Ref.Kind}

@@ -40,6 +40,9 @@ const (
 	rowRecord       = 14
 	groupRecord     = 8
 	groupLen        = 16
+
+	// maxID is the highest record id that can be coded.
+	maxID = 1<<56 - 1
 )
 
 // Partition is the coded rows and postings of one cell and kind. It is read in
@@ -85,6 +88,9 @@ func openPartition(b []byte, verify bool) (*Partition, error) {
 			return nil, corrupt(fmt.Sprintf("the checksum of section %d does not match", i))
 		}
 	}
+	if p.maxID > maxID {
+		return nil, corrupt("a record id is too high")
+	}
 	if p.kind != memory.KindEpisode && p.kind != memory.KindMemory {
 		return nil, corrupt("a partition is of an unknown kind")
 	}
@@ -122,6 +128,12 @@ func (p *Partition) verify() error {
 		}
 		if uint64(binary.LittleEndian.Uint32(r[8:]))+uint64(packedLen(n, idWidth)+n*int(lengthWidth)) > payload {
 			return corrupt("a row record points outside its section")
+		}
+		base, ids, _, _, _ := p.rowBlock(i)
+		for j := range n {
+			if id := base + int64(packed(ids, j, idWidth)); base < 1 || id > p.maxID {
+				return corrupt("a row has an impossible record id")
+			}
 		}
 	}
 	for i := range p.groups() {
