@@ -178,7 +178,11 @@ func TestUnsafeRuntimeFolderIsPassedOver(t *testing.T) {
 	if err := os.Symlink(folder(t), filepath.Join(linked, "recalld")); err != nil {
 		t.Fatal(err)
 	}
-	for name, runtime := range map[string]string{"open": open, "link": linked, "long": "/" + strings.Repeat("x", 100), "absent": "/no/such/folder", "relative": "here"} {
+	long := filepath.Join(folder(t), strings.Repeat("x", 100))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, runtime := range map[string]string{"open": open, "link": linked, "long": long, "absent": "/no/such/folder", "relative": "here"} {
 		t.Setenv("XDG_RUNTIME_DIR", runtime)
 		socket, err := socketPath(dir)
 		if want := fmt.Sprintf("/tmp/recalld-%d/", os.Getuid()); err != nil || !strings.HasPrefix(socket, want) {
