@@ -273,7 +273,7 @@ func (s *Store) checkErasure(context.Context) (Finding, error) {
 
 func (s *Store) fixErasure(ctx context.Context) (int64, error) {
 	err := s.submit(&job{ctx: ctx, alone: func(*conn) error {
-		s.writer.erase(eraseLimit)
+		s.writer.erase()
 		return nil
 	}})
 	return 0, err
@@ -426,12 +426,16 @@ const schemaSQL = "SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql 
 
 // expectedSchema builds the schema of a version in memory.
 func expectedSchema(ctx context.Context, version int) (map[string]string, error) {
+	steps, err := migrations()
+	if err != nil {
+		return nil, err
+	}
 	c, err := connect(inMemory, "rwc", "", false)
 	if err != nil {
 		return nil, err
 	}
 	defer c.close()
-	for _, step := range migrations() {
+	for _, step := range steps {
 		if step.version <= version {
 			if err := c.script(step.sql); err != nil {
 				return nil, err

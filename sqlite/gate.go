@@ -10,19 +10,27 @@ import (
 // checkpoint finds a log that nobody reads (DECISIONS 13).
 type gate struct {
 	mu      sync.Mutex
-	open    map[*View]time.Time
+	open    map[*View]entry
+	entered int64         // snapshots so far
 	paused  chan struct{} // closed when the pause ends; nil when there is none
 	drained chan struct{} // closed when the last snapshot closes; nil when nobody waits
 }
 
-func newGate() *gate { return &gate{open: make(map[*View]time.Time)} }
+// entry is one open snapshot: when it began, and which in order it is.
+type entry struct {
+	began  time.Time
+	serial int64
+}
+
+func newGate() *gate { return &gate{open: make(map[*View]entry)} }
 
 // enter waits for the end of a pause and registers the view.
 func (g *gate) enter(ctx context.Context, v *View, now time.Time) error {
 	for {
 		g.mu.Lock()
 		if g.paused == nil {
-			g.open[v] = now
+			g.entered++
+			g.open[v] = entry{now, g.entered}
 			g.mu.Unlock()
 			return nil
 		}
@@ -82,10 +90,29 @@ func (g *gate) resume() {
 func (g *gate) oldest() (began time.Time, open int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, t := range g.open {
-		if began.IsZero() || t.Before(began) {
-			began = t
+	for _, e := range g.open {
+		if began.IsZero() || e.began.Before(began) {
+			began = e.began
 		}
 	}
 	return began, len(g.open)
+}
+
+// last returns the serial of the snapshot that was opened last.
+func (g *gate) last() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.entered
+}
+
+// holds reports whether a snapshot up to the given serial is still open.
+func (g *gate) holds(serial int64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, e := range g.open {
+		if e.serial <= serial {
+			return true
+		}
+	}
+	return false
 }

@@ -22,18 +22,16 @@ type migration struct {
 }
 
 // migrations returns every step, oldest first. Released steps never change.
-func migrations() []migration {
-	return []migration{
-		{version: 1, minReader: 1, sql: script("001_first.sql")},
+func migrations() ([]migration, error) {
+	steps := []migration{{version: 1, minReader: 1}}
+	for i, name := range []string{"001_first.sql"} {
+		text, err := migrationFiles.ReadFile("migrations/" + name)
+		if err != nil {
+			return nil, err
+		}
+		steps[i].sql = string(text)
 	}
-}
-
-func script(name string) string {
-	text, err := migrationFiles.ReadFile("migrations/" + name)
-	if err != nil {
-		panic(err) // the file is embedded beside this line
-	}
-	return string(text)
+	return steps, nil
 }
 
 // migrate brings the file to the last step. Before each step of a file that

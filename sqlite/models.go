@@ -112,16 +112,7 @@ func (s *Store) SetModelState(ctx context.Context, id int64, state string) error
 			if state != ModelRetired {
 				return nil
 			}
-			for _, sql := range []string{"DELETE FROM vector WHERE key >= ? AND key < ?", "DELETE FROM queue WHERE model = ?", "DELETE FROM agent_model WHERE model = ?"} {
-				args := []any{id}
-				if sql[12:18] == "vector" {
-					args = []any{id << 41, (id + 1) << 41}
-				}
-				if _, _, err := t.exec(sql, args...); err != nil {
-					return err
-				}
-			}
-			return nil
+			return t.dropModel(id)
 		})
 	}})
 	if err != nil {
@@ -130,16 +121,32 @@ func (s *Store) SetModelState(ctx context.Context, id int64, state string) error
 	return nil
 }
 
+// dropModel removes what belongs to a model, but not the model itself: its id
+// stays taken.
+func (t *tx) dropModel(id int64) error {
+	if _, _, err := t.exec("DELETE FROM vector WHERE key >= ? AND key < ?", id<<41, (id+1)<<41); err != nil {
+		return err
+	}
+	if _, _, err := t.exec("DELETE FROM queue WHERE model = ?", id); err != nil {
+		return err
+	}
+	_, _, err := t.exec("DELETE FROM agent_model WHERE model = ?", id)
+	return err
+}
+
 // SetProbes replaces a model's probe vectors, after the operator accepted that
 // its server answers differently.
 func (s *Store) SetProbes(ctx context.Context, id int64, probes [][]float32) error {
-	var flat []float32
-	for _, p := range probes {
-		flat = append(flat, p...)
-	}
 	err := s.write(ctx, func(t *tx) error {
 		return t.item(func() error {
-			n, _, err := t.exec("UPDATE model SET probes = ? WHERE id = ? AND length(?) % (4 * dims) = 0", encodeVector(flat), id, encodeVector(flat))
+			var flat []float32
+			for _, p := range probes {
+				if err := t.checkVector(id, p); err != nil {
+					return err
+				}
+				flat = append(flat, p...)
+			}
+			n, _, err := t.exec("UPDATE model SET probes = ? WHERE id = ?", encodeVector(flat), id)
 			if err == nil && n == 0 {
 				err = memory.ErrNotFound
 			}

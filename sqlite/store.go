@@ -11,10 +11,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"recalld/memory"
 )
@@ -43,7 +45,7 @@ type Store struct {
 	truthID        string
 	version        int
 	readers        chan *conn
-	readerCount    int
+	opened         int // connections that were put into readers
 	gate           *gate
 	writer         *writer // nil when read-only
 	closing        sync.Once
@@ -58,7 +60,11 @@ const applicationID = 0x72636c64
 // [memory.ErrCorrupt], [memory.ErrReadOnly], [ErrNoFTS5]. A file that cannot be
 // written is opened for reading; its writes answer [memory.ErrReadOnly].
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
-	s, err := open(ctx, path, o, migrations())
+	steps, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, path, o, steps)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -87,17 +93,17 @@ func open(ctx context.Context, path string, o Options, steps []migration) (*Stor
 	if err := s.prepare(ctx, first, access, steps); err != nil {
 		return nil, errors.Join(err, first.close())
 	}
-	s.readerCount = o.Readers
-	if s.readerCount <= 0 {
-		s.readerCount = max(4, 2*runtime.NumCPU())
+	readers := o.Readers
+	if readers <= 0 {
+		readers = max(4, 2*runtime.NumCPU())
 	}
-	s.readers = make(chan *conn, s.readerCount)
+	s.readers = make(chan *conn, readers)
 	if access.readOnly {
-		s.readers <- first
+		s.addReader(first)
 	} else if err := s.startWriter(first); err != nil {
 		return nil, errors.Join(err, first.close())
 	}
-	for len(s.readers) < s.readerCount {
+	for s.opened < readers {
 		c, err := connect(path, "ro", o.VFS, access.immutable)
 		if err == nil {
 			err = configureReader(c)
@@ -105,9 +111,14 @@ func open(ctx context.Context, path string, o Options, steps []migration) (*Stor
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		s.readers <- c
+		s.addReader(c)
 	}
 	return s, nil
+}
+
+func (s *Store) addReader(c *conn) {
+	s.readers <- c
+	s.opened++
 }
 
 // access says how a file can be opened.
@@ -140,13 +151,15 @@ func examine(path string, o Options) (access, error) {
 		return access{}, &memory.FieldError{Field: "path", Problem: "is a folder", Next: "give the path of the file, such as DATA/recall.db"}
 	}
 	a := access{mode: "rw", fresh: info.Size() == 0, readOnly: o.ReadOnly}
-	if !a.readOnly && !writable(path) {
+	if !a.readOnly && !(writable(path) && writable(filepath.Dir(path))) {
 		a.readOnly = true
 	}
 	if a.readOnly {
 		a.mode = "ro"
+		// A log needs files beside the file. Where they cannot be made nobody else
+		// can make them either.
 		_, err := os.Stat(path + "-wal")
-		a.immutable = errors.Is(err, fs.ErrNotExist)
+		a.immutable = errors.Is(err, fs.ErrNotExist) && !writable(filepath.Dir(path))
 	}
 	if a.fresh {
 		if a.readOnly {
@@ -157,14 +170,8 @@ func examine(path string, o Options) (access, error) {
 	return a, checkLength(path, info.Size())
 }
 
-// writable reports whether the file can be opened for writing.
-func writable(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return false
-	}
-	return f.Close() == nil
-}
+// writable reports whether the file or folder may be written.
+func writable(path string) bool { return unix.Access(path, unix.W_OK) == nil }
 
 // checkLength refuses a file that lost its tail. With a log beside it the length
 // is not yet settled, and SQLite's own checks have to do.
@@ -193,11 +200,6 @@ func checkLength(path string, size int64) error {
 
 // prepare checks and migrates the file through its first connection.
 func (s *Store) prepare(ctx context.Context, c *conn, a access, steps []migration) error {
-	if fts, err := c.pragma("compile_options"); err != nil {
-		return err
-	} else if fts == "" {
-		return errors.New("the SQLite library does not name its options")
-	}
 	r, err := c.first(ctx, "SELECT sqlite_compileoption_used('ENABLE_FTS5')")
 	if err != nil {
 		return err
@@ -228,14 +230,14 @@ func (s *Store) prepare(ctx context.Context, c *conn, a access, steps []migratio
 }
 
 func configureWriter(c *conn) error {
-	if err := c.script("PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32768; PRAGMA trusted_schema = OFF"); err != nil {
+	if err := c.script("PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32768"); err != nil {
 		return err
 	}
 	return c.script("PRAGMA wal_autocheckpoint = 1024")
 }
 
 func configureReader(c *conn) error {
-	return c.script("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384; PRAGMA trusted_schema = OFF")
+	return c.script("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384")
 }
 
 // probe reads the first page of every table, so that a damaged root is found
@@ -324,12 +326,7 @@ func (s *Store) Close() error {
 			close(s.writer.stop)
 			<-s.writer.stopped
 		}
-		for range cap(s.readers) {
-			if s.writer == nil && len(s.readers) == 0 {
-				if _, open := s.gate.oldest(); open == 0 {
-					break
-				}
-			}
+		for range s.opened {
 			errs = append(errs, (<-s.readers).close())
 		}
 		if s.writer != nil {
@@ -354,5 +351,3 @@ func (s *Store) ReadOnly() bool { return s.writer == nil }
 func (s *Store) now() time.Time { return s.clock() }
 
 func (s *Store) stamp() memory.Time { return memory.TimeOf(s.clock()) }
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -2,7 +2,9 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,8 +12,8 @@ import (
 	"recalld/sqlite"
 )
 
-// clock is an injected time that moves a second with every reading.
-type clock struct{ now time.Time }
+// fixed is the clock of tests: it does not move by itself.
+func fixed() time.Time { return time.Date(2026, 3, 1, 9, 30, 0, 0, time.FixedZone("", 9*3600)) }
 
 func openStore(t testing.TB, o sqlite.Options) (*sqlite.Store, string) {
 	t.Helper()
@@ -56,29 +58,58 @@ func view(t testing.TB, s *sqlite.Store) *sqlite.View {
 	return v
 }
 
-func TestSmoke(t *testing.T) {
-	s, _ := openStore(t, sqlite.Options{})
-	id, err := s.PutModel(context.Background(), sqlite.Model{Backend: "x", Name: "n", Dims: 2, State: "active"})
+// recall reads records in a snapshot of its own.
+func recall(t testing.TB, s *sqlite.Store, agent string, refs ...memory.Ref) []memory.Record {
+	t.Helper()
+	v := view(t, s)
+	defer v.Close()
+	records, err := v.Hydrate(memory.Scope{Agent: agent}, refs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := store(t, s, sqlite.NewMemory{Cell: cell("a", "", ""), Content: "the deploy window is Tuesday", Vector: []float32{1, 0}, Model: id, Time: memory.TimeOf(time.Now())},
-		sqlite.NewMemory{Cell: cell("a", "", ""), Content: "the deploy window is Tuesday"})
-	t.Logf("%+v", r)
-	v := view(t, s)
-	cells, err := v.Cells(memory.Scope{Agent: "a"})
-	t.Logf("%+v %v", cells, err)
-	recs, err := v.Hydrate(memory.Scope{Agent: "a"}, []memory.Ref{r[0].Ref})
-	t.Logf("%+v %v", recs, err)
-	m, trunc, err := v.MatchFTS(memory.Scope{Agent: "a"}, memory.KindMemory, sqlite.BuildFTSQuery("when is the deploy?"), 10, "")
-	t.Logf("%+v %v %v", m, trunc, err)
-	l, err := v.List(memory.Scope{Agent: "a"}, sqlite.Filter{Kind: memory.KindMemory, Limit: 10, NewestFirst: true})
-	t.Logf("%+v %v", l, err)
-	v.Changes(0, 10, func(c sqlite.Change) error { t.Logf("%+v", c); return nil })
-	v.Vectors(id, []int64{cells[0].ID}, func(ref memory.Ref, c int64, x []float32) error { t.Log(ref, c, x); return nil })
-	v.Close()
-	d, err := s.Delete(context.Background(), "a", []memory.Ref{r[0].Ref})
-	t.Logf("%+v %v", d, err)
-	st, err := s.Stats(context.Background())
-	t.Logf("%+v %v", st, err)
+	return records
 }
+
+func mem(id int64) memory.Ref { return memory.Ref{Kind: memory.KindMemory, ID: id} }
+
+func ep(id int64) memory.Ref { return memory.Ref{Kind: memory.KindEpisode, ID: id} }
+
+// sound runs every check and fails on whatever one finds.
+func sound(t testing.TB, s *sqlite.Store, except ...string) {
+	t.Helper()
+	for _, c := range s.Checks() {
+		f, err := c.Run(context.Background())
+		if err != nil {
+			t.Fatalf("check %s: %v", c.Name, err)
+		}
+		if !f.OK && !slices.Contains(except, c.Name) {
+			t.Errorf("check %s: %v", c.Name, f.Evidence)
+		}
+	}
+}
+
+// foreign runs statements like another program would.
+func foreign(t testing.TB, path string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+path+"?_busy_timeout=5000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range statements {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+func model(t testing.TB, s *sqlite.Store, dims int) int64 {
+	t.Helper()
+	id, err := s.PutModel(context.Background(), sqlite.Model{Backend: "static", Name: "test", Dims: dims, State: sqlite.ModelActive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func pointer[T any](v T) *T { return &v }

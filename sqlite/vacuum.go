@@ -46,7 +46,7 @@ func (s *Store) Vacuum(ctx context.Context, progress func(done, total int64)) er
 // snapshot it moves what it can; that is no error.
 func (s *Store) Checkpoint(ctx context.Context) error {
 	return s.submit(&job{ctx: ctx, alone: func(*conn) error {
-		s.writer.truncateLog(pauseLimit)
+		s.writer.truncateLog()
 		return nil
 	}})
 }

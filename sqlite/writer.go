@@ -15,8 +15,7 @@ import (
 const (
 	maxBatch          = 256                    // jobs that share one commit
 	walLimit          = 64 << 20               // bytes of log after which readers pause
-	pauseLimit        = 50 * time.Millisecond  // longest pause of new readers for the log
-	eraseLimit        = 2 * time.Second        // longest pause of new readers for an erasure
+	pauseLimit        = 50 * time.Millisecond  // longest pause of new readers
 	retryErasure      = 500 * time.Millisecond // until an erasure is tried again
 	maxInterned       = 100_000                // cells that the writer remembers
 	maxUnindexed      = 64                     // records that may wait for the full-text index
@@ -57,7 +56,7 @@ type writer struct {
 	erasePending   atomic.Bool
 	unindexed      atomic.Int64 // records that wait for the full-text index
 	unindexedBytes int64
-	nextTruncate   time.Time
+	blockedBy      int64 // the log cannot be emptied while a snapshot up to this serial is open
 }
 
 type interned struct{ id, pool int64 }
@@ -112,7 +111,7 @@ func (w *writer) loop() {
 				w.serve(indexJob(context.Background()))
 			}
 			if w.erasePending.Load() {
-				w.erase(pauseLimit)
+				w.erase()
 			}
 		case <-w.stop:
 			for {
@@ -171,7 +170,7 @@ func (w *writer) commit(batch []*job) {
 	}
 	if erase {
 		w.erasePending.Store(true)
-		w.erase(eraseLimit)
+		w.erase()
 	}
 	for _, j := range batch {
 		close(j.done)
@@ -285,29 +284,31 @@ func (w *writer) noticeForeign() error {
 	return nil
 }
 
-// limitLog empties the log once it has passed its limit. Readers that stay
-// longer than the pause postpone it by a second.
+// limitLog empties the log once it has passed its limit.
 func (w *writer) limitLog() {
-	info, err := os.Stat(w.store.path + "-wal")
-	if err != nil || info.Size() < w.store.walLimit || w.store.now().Before(w.nextTruncate) {
-		return
-	}
-	if !w.truncateLog(pauseLimit) {
-		w.nextTruncate = w.store.now().Add(time.Second)
+	if info, err := os.Stat(w.store.path + "-wal"); err == nil && info.Size() >= w.store.walLimit {
+		w.truncateLog()
 	}
 }
 
 // erase empties the log so that no old page image of deleted rows is left.
-func (w *writer) erase(limit time.Duration) {
-	if w.truncateLog(limit) {
+func (w *writer) erase() {
+	if w.truncateLog() {
 		w.erasePending.Store(false)
 	}
 }
 
-func (w *writer) truncateLog(limit time.Duration) bool {
-	empty := w.store.gate.pause(limit)
+// truncateLog holds new readers back for a moment and empties the log. A
+// snapshot that outlasts the pause postpones it: readers are not held back
+// again before that snapshot has closed.
+func (w *writer) truncateLog() bool {
+	if w.store.gate.holds(w.blockedBy) {
+		return false
+	}
+	empty := w.store.gate.pause(pauseLimit)
 	defer w.store.gate.resume()
 	if !empty {
+		w.blockedBy = w.store.gate.last()
 		return false
 	}
 	busy, err := checkpoint(w.conn, "TRUNCATE")
