@@ -23,13 +23,10 @@ type lane struct {
 	touched int64    // postings placed so far
 }
 
-// limit returns what no row gets from the term when no posting near it has a
-// higher frequency than the given one.
+// limit returns what no row gets from the term when no posting has a higher
+// frequency than the given one.
 func (l *lane) limit(c curve, freq uint32) uint32 {
-	switch {
-	case freq == 0:
-		return 0
-	case l.date:
+	if l.date {
 		return curve{base: saturation}.bound(l.weight, shareOwn*freq)
 	}
 	return c.bound(l.weight, shareAll*freq)
@@ -90,19 +87,6 @@ func (l *lane) next(lo uint32) (pos uint32, ok bool, err error) {
 		}
 	}
 	return pos, ok, nil
-}
-
-// highest returns the highest frequency that a posting below hi can have and
-// that has not been given up.
-func (l *lane) highest(hi uint32) uint32 {
-	freq := uint32(0)
-	for _, p := range l.window {
-		freq = max(freq, p.freq)
-	}
-	for i := range l.readers {
-		freq = max(freq, l.readers[i].highest(hi))
-	}
-	return freq
 }
 
 // reader walks one source's list of one term.
@@ -211,27 +195,4 @@ func (r *reader) fill(dst []placed, hi uint32) ([]placed, error) {
 		r.ready = false
 	}
 	return dst, nil
-}
-
-// highest returns the highest frequency in the blocks that may reach below hi.
-func (r *reader) highest(hi uint32) uint32 {
-	if len(r.runs) == 0 {
-		return 0
-	}
-	// The highest row below hi, or the end of the runs that begin below it.
-	row := uint32(0)
-	for _, run := range r.runs {
-		if run.pos >= hi {
-			break
-		}
-		row = run.first + min(run.count, hi-run.pos)
-	}
-	freq := uint32(0)
-	for i := r.block; i < r.list.blocks; i++ {
-		if i > r.block && r.list.last(i-1)+1 >= row {
-			break
-		}
-		freq = max(freq, r.list.maxFreq(i))
-	}
-	return freq
 }

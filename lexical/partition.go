@@ -187,11 +187,6 @@ func (p *Partition) key(row int) rowKey {
 	return rowKey{p.session(p.sessionAt(row)), base + int64(packed(ids, row%blockLen, width))}
 }
 
-func (p *Partition) id(row int) int64 {
-	base, ids, _, width, _ := p.rowBlock(row / blockLen)
-	return base + int64(packed(ids, row%blockLen, width))
-}
-
 func (p *Partition) length(row int) uint32 {
 	var one [1]uint32
 	_, _, lengths, _, width := p.rowBlock(row / blockLen)

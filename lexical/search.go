@@ -230,14 +230,6 @@ func (s *search) score(ctx context.Context, i int) error {
 		}
 		w.lo = max(pos, first-min(first, Reach))
 		w.n = min(windowRows, q.rows-w.lo)
-		limit := bounds[weak]
-		for j := range lanes[weak:] {
-			l := &lanes[weak+j]
-			limit += l.limit(s.curve, l.highest(w.lo+w.n+Reach))
-		}
-		if limit < threshold {
-			continue
-		}
 		w.load(q, w.lo, w.n)
 		for j := range lanes[weak:] {
 			l := &lanes[weak+j]

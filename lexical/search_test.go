@@ -361,17 +361,22 @@ func TestNeighboursLendWordsInsideTheirSession(t *testing.T) {
 		{Cell: 2, Ref: mem(8), Session: "s", Text: "Yesterday, yes."},
 		{Cell: 1, Ref: memory.Ref{Kind: memory.KindEpisode, ID: 2}, Session: "s", Text: "Yesterday, yes."},
 	}
-	x := NewIndex(seal(t, docs...))
-	res := mustSearch(t, x, Query{Text: "kettle", Cells: []Cell{1, 2}, Kind: memory.KindMemory, K: 10})
-	var got []int64
-	for _, h := range res.Hits {
-		got = append(got, h.Ref.ID)
+	recent := NewIndex()
+	if err := recent.Put(docs...); err != nil {
+		t.Fatal(err)
 	}
-	if want := []int64{1, 2, 3, 4}; !slices.Equal(got, want) {
-		t.Errorf("hits %v, want %v: nearer rows first, none of another session, cell or kind", got, want)
-	}
-	if res := mustSearch(t, x, Query{Text: "kettle", Cells: []Cell{1}, Kind: memory.KindEpisode, K: 10}); len(res.Hits) != 0 {
-		t.Errorf("an episode was found by a memory's word: %v", res.Hits)
+	for name, x := range map[string]*Index{"sealed": NewIndex(seal(t, docs...)), "recent": recent} {
+		res := mustSearch(t, x, Query{Text: "kettle", Cells: []Cell{1, 2}, Kind: memory.KindMemory, K: 10})
+		var got []int64
+		for _, h := range res.Hits {
+			got = append(got, h.Ref.ID)
+		}
+		if want := []int64{1, 2, 3, 4}; !slices.Equal(got, want) {
+			t.Errorf("%s: hits %v, want %v: nearer rows first, none of another session, cell or kind", name, got, want)
+		}
+		if res := mustSearch(t, x, Query{Text: "kettle", Cells: []Cell{1}, Kind: memory.KindEpisode, K: 10}); len(res.Hits) != 0 {
+			t.Errorf("%s: an episode was found by a memory's word: %v", name, res.Hits)
+		}
 	}
 }
 

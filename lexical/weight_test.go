@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"recalld/memory"
 )
 
 // TestLog2IsTheLogarithm compares with the library's, which is near enough to
@@ -28,7 +30,8 @@ func TestLog2IsTheLogarithm(t *testing.T) {
 	})
 }
 
-// TestWorkedExample holds the numbers of docs/lexical.md, computed by hand.
+// TestWorkedExample holds the numbers of docs/lexical.md, which were computed by
+// hand.
 //
 // RT-098, RT-099: statistics of the scope, constants as decided.
 func TestWorkedExample(t *testing.T) {
@@ -36,9 +39,17 @@ func TestWorkedExample(t *testing.T) {
 	if got := s.weight(1); got != 92735 { // log2(8/3) = 1.41504 bits
 		t.Errorf("a term in one of three rows weighs %d", got)
 	}
-	c := s.curve()
-	if got := c.damp(46); math.Abs(got-(5.4+46*3.6/64)) > 1e-12 {
+	if got := s.curve().damp(46); math.Abs(got-7.9875) > 1e-12 {
 		t.Errorf("a row of length 46 is damped by %v", got)
+	}
+	x := NewIndex(seal(t,
+		Doc{Cell: 1, Ref: mem(1), Session: "s", Text: "Ann: Did you repair the kettle?"},
+		Doc{Cell: 1, Ref: mem(2), Session: "s", Text: "Bo: Yesterday, yes."},
+		Doc{Cell: 1, Ref: mem(3), Session: "s", Text: "Ann: Good."}))
+	hits := mustSearch(t, x, Query{Text: "repair the kettle", Cells: []Cell{1}, Kind: memory.KindMemory, K: 9}).Hits
+	want := []Hit{{Ref: mem(1), Score: 2 * 51555}, {Ref: mem(2), Score: 2 * 30373}, {Ref: mem(3), Score: 2 * 19446}}
+	if !equalHits(hits, want) {
+		t.Errorf("hits %v, want %v", hits, want)
 	}
 }
 
