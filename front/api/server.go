@@ -21,6 +21,8 @@ import (
 const MaxMessage = 16 << 20
 
 const (
+	compressFrom = 64 << 10 // bytes of an answer from which a client that accepts gzip gets it
+
 	headerTimeout = 10 * time.Second // for a request's headers to arrive
 	idleTimeout   = 5 * time.Minute  // for an unused connection
 	readyTimeout  = 2 * time.Second  // for the service to answer /readyz
@@ -50,6 +52,7 @@ func NewServer(service coordinator.Service, o Options) *Server {
 	s.mux.Handle(recalldv1connect.NewMemoryServiceHandler(
 		handler{service},
 		connect.WithReadMaxBytes(MaxMessage),
+		connect.WithCompressMinBytes(compressFrom),
 		connect.WithCodec(jsonCodec{}),
 		connect.WithRecover(s.recovered),
 	))
