@@ -1,0 +1,21 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+)
+
+// Limit makes the file full at a number of pages.
+func (s *Store) Limit(ctx context.Context, pages int) error {
+	return s.submit(&job{ctx: ctx, alone: func(c *conn) error {
+		return c.script(fmt.Sprintf("PRAGMA max_page_count = %d", pages))
+	}})
+}
+
+// LimitLog sets how long the log may grow before readers are held back.
+func (s *Store) LimitLog(ctx context.Context, bytes int64) error {
+	return s.submit(&job{ctx: ctx, alone: func(*conn) error {
+		s.walLimit = bytes
+		return nil
+	}})
+}

@@ -1,0 +1,145 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"recalld/memory"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite goldens")
+
+// TestSchemaGolden holds the whole schema of a new file: a change to it is a
+// visible change to testdata/schema.sql, and needs a migration of its own once
+// released. Rewrite with -rewrite.
+// DECISIONS 8, RR-010
+func TestSchemaGolden(t *testing.T) {
+	s, err := Open(context.Background(), filepath.Join(t.TempDir(), "recall.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var b strings.Builder
+	v, err := s.View(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	for _, p := range []string{"user_version", "application_id", "page_size", "journal_mode", "auto_vacuum", "encoding"} {
+		value, err := v.conn.pragma(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("PRAGMA " + p + " = " + value + ";\n")
+	}
+	err = v.query("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type = 'trigger', type = 'index', rowid", nil, func(r row) error {
+		b.WriteString("\n" + r.text(0) + ";\n")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "schema.sql")
+	if *rewrite {
+		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(golden, []byte(b.String()), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Errorf("the schema is not that of %s; compare with `go test ./sqlite -run TestSchemaGolden -rewrite` and git diff", golden)
+	}
+}
+
+// steps are today's migrations and two of tomorrow; the last one fails.
+func steps(t *testing.T, last string) []migration {
+	t.Helper()
+	all, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(all,
+		migration{version: 2, minReader: 1, sql: "CREATE TABLE two (x); INSERT INTO two SELECT content FROM memory;"},
+		migration{version: 3, minReader: 3, sql: last},
+	)
+}
+
+// TestMigrations: each step is preceded by a backup, stands in one transaction,
+// and a failed one leaves the file as the step before left it.
+// RR-010, DECISIONS 8
+func TestMigrations(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "recall.db")
+	s, err := Open(ctx, path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.StoreMemories(ctx, []NewMemory{{Cell: memory.Cell{Agent: "a"}, Content: "kept"}}); err != nil {
+		t.Fatal(err)
+	}
+	truth := s.TruthID()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := filepath.Glob(path + ".before-*"); len(names) != 0 {
+		t.Errorf("a new file has backups: %v", names)
+	}
+
+	if _, err := open(ctx, path, Options{ReadOnly: true}, steps(t, "SELECT 1")); !errors.Is(err, memory.ErrReadOnly) {
+		t.Errorf("an old file was opened for reading: %v", err)
+	}
+	if _, err := open(ctx, path, Options{}, steps(t, "CREATE TABLE three (x); INSERT INTO nowhere VALUES (1);")); err == nil || !strings.Contains(err.Error(), "migration 3") {
+		t.Fatalf("the failing step: %v", err)
+	}
+	version := func(path string) (version int, tables string) {
+		t.Helper()
+		c, err := connect(path, "ro", "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		if version, err = c.intPragma("user_version"); err != nil {
+			t.Fatal(err)
+		}
+		err = c.query(ctx, "SELECT name FROM sqlite_schema WHERE name IN ('two', 'three') ORDER BY name", nil, func(r row) error {
+			tables += r.text(0) + " "
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return version, tables
+	}
+	for file, want := range map[string]struct {
+		version int
+		tables  string
+	}{path: {2, "two "}, path + ".before-2": {1, ""}, path + ".before-3": {2, "two "}} {
+		if v, tables := version(file); v != want.version || tables != want.tables {
+			t.Errorf("%s has version %d and tables %q, want %+v", filepath.Base(file), v, tables, want)
+		}
+	}
+
+	s, err = open(ctx, path, Options{}, steps(t, "CREATE TABLE three (x);"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.SchemaVersion() != 3 || s.TruthID() != truth {
+		t.Errorf("version %d, truth %s", s.SchemaVersion(), s.TruthID())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{false, true} {
+		if _, err := Open(ctx, path, Options{ReadOnly: readOnly}); !errors.Is(err, memory.ErrTooNew) {
+			t.Errorf("the older program opened it: %v", err)
+		}
+	}
+}
