@@ -181,7 +181,7 @@ func TestRefusalsAreTheSameInProcessAndBySocket(t *testing.T) {
 	bad := "a\x00b"
 	for _, request := range []coordinator.RecallRequest{
 		{}, {Agent: bad}, {Agent: " ann"}, {Agent: "an\u202en"}, {Agent: strings.Repeat("a", 201)}, {Agent: "ann", Project: &bad},
-		{Agent: "ann", Query: bad}, {Agent: "ann", Query: strings.Repeat("q", 200_001)}, {Agent: "ann", Count: -1}, {Agent: "ann", Count: 1 << 40},
+		{Agent: "ann", Query: bad}, {Agent: "ann", Query: "caf\xe9"}, {Agent: "\xff"}, {Agent: "ann", Query: strings.Repeat("q", 200_001)}, {Agent: "ann", Count: -1}, {Agent: "ann", Count: 1 << 40},
 		{Agent: "ann", Arms: []string{"psychic"}}, {Agent: "ann", Fusion: "x"}, {Agent: "ann", Gate: "x"}, {Agent: "ann", Order: "x"},
 		{Agent: "ann", Exclude: make([]string, 201)},
 	} {
@@ -223,8 +223,14 @@ func TestRefusalsAreTheSameInProcessAndBySocket(t *testing.T) {
 	both(t, "store nothing", direct, remote, func(s coordinator.Service) (coordinator.StoreResponse, error) {
 		return s.Store(t.Context(), coordinator.StoreRequest{Agent: "ann"})
 	})
+	both(t, "store what cannot travel", direct, remote, func(s coordinator.Service) (coordinator.StoreResponse, error) {
+		return s.Store(t.Context(), coordinator.StoreRequest{Agent: "ann", Items: []coordinator.StoreItem{{Content: "caf\xe9"}}})
+	})
+	if response, err := remote.Store(t.Context(), coordinator.StoreRequest{Agent: "ann", Items: []coordinator.StoreItem{{Content: "good"}}}); err != nil || response.Results[0].Outcome != "stored" {
+		t.Errorf("store: %+v, %v", response, err)
+	}
 	both(t, "store bad items", direct, remote, func(s coordinator.Service) (coordinator.StoreResponse, error) {
-		return s.Store(t.Context(), coordinator.StoreRequest{Agent: "ann", Items: []coordinator.StoreItem{{}, {Content: bad}, {Content: "x", Time: "0000-01-01"}, {Content: "x", Metadata: json.RawMessage(`7`)}, {Type: "dream", Content: "x"}}})
+		return s.Store(t.Context(), coordinator.StoreRequest{Agent: "ann", Items: []coordinator.StoreItem{{}, {Content: bad}, {Content: "x", Time: "0000-01-01"}, {Content: "x", Metadata: json.RawMessage(`7`)}, {Type: "dream", Content: "x"}, {Content: "caf\xe9"}, {Content: "good"}, {Content: "x", Source: memory.Source{Name: "\xff"}}}})
 	})
 	nowhere := filepath.Join(folder(t), "gone", "copy.db")
 	both(t, "refused backup", direct, remote, func(s coordinator.Service) (bool, error) {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,16 +13,30 @@ import (
 // itemOverhead covers an item's tag and length in its request's bytes.
 const itemOverhead = 16
 
-// Store implements [coordinator.Service]. Items that together pass [MaxMessage]
+// Store implements [coordinator.Service]. An item that cannot travel is
+// rejected here as the service would. Items that together pass [MaxMessage]
 // travel in several messages, in order; when one of those fails, the items
 // before it are stored and its error is returned. Repeating the request skips
 // them.
 func (c *Client) Store(ctx context.Context, r coordinator.StoreRequest) (coordinator.StoreResponse, error) {
+	all := coordinator.StoreResponse{Results: make([]coordinator.StoreResult, len(r.Items))}
 	whole := &pb.StoreRequest{}
-	if err := toMessage(whole, r); err != nil {
-		return coordinator.StoreResponse{}, err
+	if err := toMessage(whole, coordinator.StoreRequest{Agent: r.Agent}); err != nil {
+		return all, err
 	}
-	all := coordinator.StoreResponse{Results: []coordinator.StoreResult{}}
+	var places []int // in r.Items, of the items that travel
+	for i, item := range r.Items {
+		m := &pb.StoreItem{}
+		if err := toMessage(m, item); err != nil {
+			all.Results[i] = coordinator.StoreResult{Outcome: coordinator.OutcomeRejected, Error: err.Error()}
+			continue
+		}
+		whole.Items = append(whole.Items, m)
+		places = append(places, i)
+	}
+	if len(places) == 0 && len(r.Items) > 0 {
+		return all, nil
+	}
 	for _, part := range split(whole, MaxMessage) {
 		if err := checkSize(part); err != nil {
 			return all, err
@@ -34,7 +49,13 @@ func (c *Client) Store(ctx context.Context, r coordinator.StoreRequest) (coordin
 		if err := fromMessage(&response, out); err != nil {
 			return all, err
 		}
-		all.Results = append(all.Results, response.Results...)
+		if len(response.Results) != len(part.Items) {
+			return all, fmt.Errorf("store: %d results for %d items", len(response.Results), len(part.Items))
+		}
+		for i, result := range response.Results {
+			all.Results[places[i]] = result
+		}
+		places = places[len(response.Results):]
 		all.Advisory = response.Advisory
 	}
 	return all, nil

@@ -132,7 +132,7 @@ func scalar(v reflect.Value) (protoreflect.Value, error) {
 		return protoreflect.Value{}, fmt.Errorf("translate: %s has no form on the wire", v.Type())
 	}
 	if !utf8.ValidString(text) {
-		return protoreflect.Value{}, &memory.FieldError{Problem: "is not valid UTF-8", Limit: "UTF-8 without NUL", Next: "convert it to UTF-8"}
+		return protoreflect.Value{}, memory.CheckText("", text, len(text))
 	}
 	return protoreflect.ValueOfString(text), nil
 }

@@ -52,6 +52,15 @@ func ownName(field string) string {
 	return field
 }
 
+// ownWords renames the field that a refusal begins with.
+func ownWords(refusal string) string {
+	field, rest, ok := strings.Cut(refusal, ": ")
+	if !ok {
+		return refusal
+	}
+	return ownName(field) + ": " + rest
+}
+
 // result carries a value as structured content and, for clients that read text
 // alone, as the same JSON in a text block.
 func result(value any, isError bool) *sdk.CallToolResult {

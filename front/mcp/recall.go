@@ -12,7 +12,7 @@ import (
 const recallText = `Search what was remembered. Call it at the start of a task, and whenever the answer may depend on earlier conversations: people, decisions, preferences, dates, "as we said". Ask in full words, one question a call; names, identifiers and dates help. The LAST message is the best match. Long content comes as a preview (content_truncated): fetch the ones that matter with get_contents. An empty query lists the newest. Nothing relevant is an answer too; "degraded" says what could not be searched.`
 
 // recallOrder is the reference's: a model attends most to what stands last.
-const recallOrder = "best_last"
+const recallOrder = coordinator.BestLast
 
 // message is a record in the reference's keys (RR-436).
 type message struct {

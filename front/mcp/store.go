@@ -81,12 +81,12 @@ func (s *server) store(ctx context.Context, a *arguments) (*sdk.CallToolResult, 
 	}
 	r := response.Results[0]
 	answer := storeAnswer{OK: true, Result: r.Outcome, Ref: r.Ref, Embed: r.Embed, Advisory: response.Advisory}
-	if r.Outcome == "rejected" {
+	if r.Outcome == coordinator.OutcomeRejected {
 		answer.OK = false
 		return result(struct {
 			storeAnswer
 			Error string `json:"error"`
-		}{answer, r.Error}, true), nil
+		}{answer, ownWords(r.Error)}, true), nil
 	}
 	return result(answer, false), nil
 }

@@ -366,7 +366,7 @@ func TestErrorsOfTheServiceAreFailures(t *testing.T) {
 	}
 	service.err = nil
 	service.storeAnswer = coordinator.StoreResponse{Results: []coordinator.StoreResult{{Outcome: "rejected", Error: "content: is empty"}}}
-	if answer, failed := call(t, session, "store", arguments); !failed || answer["ok"] != false || answer["result"] != "rejected" || answer["error"] != "content: is empty" {
+	if answer, failed := call(t, session, "store", arguments); !failed || answer["ok"] != false || answer["result"] != "rejected" || answer["error"] != "message.content: is empty" {
 		t.Errorf("rejected: got %v", answer)
 	}
 	service.storeAnswer = coordinator.StoreResponse{Results: []coordinator.StoreResult{{Outcome: "skipped", Ref: "mem:3"}}}
