@@ -45,24 +45,27 @@ and nothing changed.`,
   recalld mcp --agent mia            # speak MCP on standard input and output`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args:          knownCommand,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.data, "data", defaultData(), "data folder (environment: RECALLD_DATA)")
 	flags.BoolVar(&a.json, "json", false, "print one JSON object instead of text")
-	flags.StringVar(&a.logLevel, "log-level", "warn", "log to standard error from this level on: debug, info, warn, error")
+	flags.StringVar(&a.logLevel, "log-level", "", "log to standard error from this level on: debug, info, warn, error (default: warn for a server, else no log)")
 	a.embed.register(flags)
 	root.MarkPersistentFlagDirname("data")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w: %w; see recalld %s --help", errUsage, err, c.Name())
-	})
+	root.SetFlagErrorFunc(badFlag)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
 		a.serveCommand(), a.mcpCommand(), a.demoCommand(),
 		a.storeCommand(), a.recallCommand(), a.getCommand(), a.listCommand(), a.updateCommand(), a.deleteCommand(),
 		a.lockCommand(true), a.lockCommand(false), a.profileCommand(),
 		a.importCommand(), a.exportCommand(), a.backupCommand(), a.restoreCommand(), a.vacuumCommand(),
 		a.doctorCommand(), a.calibrateCommand(), a.modelCommand(), a.configCommand(), a.statusCommand(),
-		a.versionCommand(), a.benchCommand(),
+		a.versionCommand(), a.benchCommand(), a.completionCommand(),
 	)
+	completeValues(root)
 	return root
 }
 
@@ -81,11 +84,18 @@ func defaultData() string {
 	return filepath.Join(home, ".local", "share", "recalld")
 }
 
-// logger writes structured lines to standard error.
-func (a *app) logger() (*slog.Logger, error) {
+// logger writes structured lines to standard error. A server that was not told
+// a level logs warnings. A command that ends with its answer logs nothing
+// unless told: what went wrong is in the answer.
+func (a *app) logger(server bool) (*slog.Logger, error) {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
-		return nil, &memory.FieldError{Field: "--log-level", Problem: memory.Shape(a.logLevel) + " is not a level", Limit: "debug, info, warn, error"}
+	switch {
+	case a.logLevel == "" && !server:
+		return slog.New(slog.DiscardHandler), nil
+	case a.logLevel == "":
+		level = slog.LevelWarn
+	case level.UnmarshalText([]byte(a.logLevel)) != nil:
+		return nil, &memory.FieldError{Field: "--log-level", Problem: memory.Shape(a.logLevel) + " is not a level", Limit: "debug, info, warn, error", Next: "choose one of them"}
 	}
 	return slog.New(slog.NewTextHandler(a.errOut, &slog.HandlerOptions{Level: level})), nil
 }
@@ -102,14 +112,18 @@ func (a *app) print(v any, text func(w io.Writer)) error {
 }
 
 // visible makes stored text safe for a terminal: control characters and
-// bidirectional controls are shown as escapes, line breaks as they are.
+// bidirectional controls are shown as escapes such as \u202e, bytes that are no
+// text as U+FFFD, line breaks and tabs as they are.
 func visible(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) {
-			return r
+	var b strings.Builder
+	for _, r := range text {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
 		}
-		return '\uFFFD'
-	}, text)
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // onTerminal reports whether progress should be drawn.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -105,14 +106,11 @@ func (a *app) benchStore() *cobra.Command {
 			defer os.RemoveAll(bare)
 			var report *bench.StoreReport
 			dial := func() (coordinator.Service, error) { return api.Dial(a.data) }
-			err = a.serve(c.Context(), s, func() (err error) {
-				report, err = bench.Store(c.Context(), bench.StoreOptions{Folder: bare, Records: records, Clients: clients, Dial: dial, Clock: time.Now})
-				if err == nil {
-					err = errDone
-				}
+			err = a.serve(c.Context(), s, func(ctx context.Context) (err error) {
+				report, err = bench.Store(ctx, bench.StoreOptions{Folder: bare, Records: records, Clients: clients, Dial: dial, Clock: time.Now})
 				return err
 			})
-			if report == nil {
+			if err != nil {
 				return err
 			}
 			report.Machine = bench.ThisMachine(time.Now(), version())
@@ -126,9 +124,6 @@ func (a *app) benchStore() *cobra.Command {
 	return c
 }
 
-// errDone ends a bench's server.
-var errDone = fmt.Errorf("done")
-
 // scratch opens a service over a new temporary folder, which clean removes.
 func (a *app) scratch(c *cobra.Command) (s *session, clean func(), err error) {
 	folder, err := os.MkdirTemp("", "recalld-bench-")
@@ -136,7 +131,7 @@ func (a *app) scratch(c *cobra.Command) (s *session, clean func(), err error) {
 		return nil, nil, err
 	}
 	a.data = folder
-	s, err = a.openLocal(c.Context())
+	s, err = a.openToServe(c.Context())
 	if err != nil {
 		os.RemoveAll(folder)
 		return nil, nil, err

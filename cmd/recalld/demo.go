@@ -13,6 +13,7 @@ import (
 
 	"recalld/coordinator"
 	"recalld/ingest"
+	"recalld/memory"
 )
 
 //go:embed sample/corpus.jsonl
@@ -42,7 +43,7 @@ go on until Ctrl-C. A second start finds the same data.`,
 		Example: `  recalld demo --data ./data/demo`,
 		Args:    exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.openLocal(c.Context())
+			s, err := a.openToServe(c.Context())
 			if err != nil {
 				return err
 			}
@@ -50,19 +51,33 @@ go on until Ctrl-C. A second start finds the same data.`,
 			if err := a.fill(c.Context(), s); err != nil {
 				return err
 			}
-			return a.serve(c.Context(), s, func() error { return a.showDemo(c.Context(), s) })
+			return a.serve(c.Context(), s, func(ctx context.Context) error {
+				if err := a.showDemo(ctx, s); err != nil {
+					return err
+				}
+				<-ctx.Done()
+				return nil
+			})
 		},
 	}
 }
 
-// fill imports the sample corpus into an empty store.
+// fillingName is a file that stands in the data folder while it is being filled.
+const fillingName = "filling"
+
+// fill imports the sample corpus into an empty store, or goes on with a filling
+// that was interrupted.
 func (a *app) fill(ctx context.Context, s *session) error {
 	status, err := s.Status(ctx)
 	if err != nil {
 		return err
 	}
-	if status.Memories+status.Episodes > 0 {
+	mark := filepath.Join(a.data, fillingName)
+	if _, err := os.Stat(mark); err != nil && status.Memories+status.Episodes > 0 {
 		return nil
+	}
+	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		return fmt.Errorf("fill %s: %w", a.data, err)
 	}
 	report, err := ingest.Run(ctx, ingest.NewReader(bytes.NewReader(sampleCorpus)), sinkOf(s), ingest.Options{})
 	if err != nil {
@@ -71,8 +86,8 @@ func (a *app) fill(ctx context.Context, s *session) error {
 	if report.Rejected > 0 {
 		return fmt.Errorf("the sample corpus has %d bad lines, the first: %w", report.Rejected, &report.Bad[0])
 	}
-	fmt.Fprintf(a.out, "filled %s with %d sample records\n", a.data, report.Stored+report.Versioned)
-	return nil
+	fmt.Fprintf(a.out, "filled %s with %d sample records\n", a.data, report.Stored+report.Versioned+report.Skipped)
+	return os.Remove(mark)
 }
 
 func (a *app) showDemo(ctx context.Context, s *session) error {
@@ -115,8 +130,8 @@ func shortened(answer *coordinator.RecallResponse) *coordinator.RecallResponse {
 	short.Rows = nil
 	for _, row := range answer.Rows {
 		text := strings.Join(strings.Fields(row.Content), " ")
-		if runes := []rune(text); len(runes) > 160 {
-			text = string(runes[:160]) + "…"
+		if prefix, cut := memory.Prefix(text, 160); cut {
+			text = prefix + "…"
 		}
 		row.Content, row.ContentTruncated = text, false
 		short.Rows = append(short.Rows, row)

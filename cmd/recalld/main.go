@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"recalld/memory"
@@ -37,8 +38,14 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(errOut)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		return exitOK
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		err = errInterrupted
+	case errors.Is(err, errUsage):
+		// Flags behind the one in error were not read.
+		a.json = a.json || asksForJSON(args)
 	}
 	a.report(err)
 	if errors.Is(err, memory.ErrInvalid) || errors.Is(err, errUsage) {
@@ -47,11 +54,21 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	return exitFailed
 }
 
-// errUsage marks an error in the command line itself.
-var errUsage = errors.New("usage")
+var (
+	// errUsage marks an error in the command line itself.
+	errUsage = errors.New("usage")
+	// errReported ends a command with exit code 1 after it has printed its result.
+	errReported = errors.New("reported")
+	// errInterrupted stands for whatever a cancelled command says.
+	errInterrupted = errors.New("interrupted; what had been acknowledged is kept")
+)
 
-// errReported ends a command with exit code 1 after it has printed its result.
-var errReported = errors.New("reported")
+func asksForJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json")
+}
 
 // report prints an error once: as an object on standard output with --json
 // (RR-450), else as a line on standard error.
@@ -60,7 +77,7 @@ func (a *app) report(err error) {
 		return
 	}
 	if !a.json {
-		fmt.Fprintln(a.errOut, "recalld:", err)
+		fmt.Fprintln(a.errOut, "recalld:", visible(err.Error()))
 		return
 	}
 	failure := struct {
@@ -74,5 +91,8 @@ func (a *app) report(err error) {
 	if errors.As(err, &field) {
 		failure.Field, failure.Limit, failure.Next = field.Field, field.Limit, field.Next
 	}
-	json.NewEncoder(a.out).Encode(failure)
+	encoder := json.NewEncoder(a.out)
+	encoder.SetEscapeHTML(false)
+	// Nobody is left to tell when standard output is gone.
+	_ = encoder.Encode(failure)
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -12,17 +12,22 @@ import (
 
 	"recalld/coordinator"
 	"recalld/front/api"
+	"recalld/memory"
 	"recalld/sqlite"
 )
 
 // truthName is the data file's name inside the data folder.
 const truthName = "recall.db"
 
+// patience is how long a command waits for another one that has the folder.
+const patience = 10 * time.Second
+
 // session is a service and how to let go of it.
 type session struct {
 	coordinator.Service
-	remote bool // a running server answers
-	close  func() error
+	remote   bool // a running server answers
+	readOnly bool // the folder cannot be written
+	close    func() error
 }
 
 // Close lets go of the service; in process it stops the worker, closes the file
@@ -30,35 +35,90 @@ type session struct {
 func (s *session) Close() error { return s.close() }
 
 // open returns the running server of the data folder when there is one, else
-// the folder opened in this process.
+// the folder opened in this process. While another command has the folder, open
+// waits for it or for its server. A folder that cannot be written is opened for
+// reading.
 func (a *app) open(ctx context.Context) (*session, error) {
-	client, err := api.Dial(a.data)
-	switch {
-	case err == nil:
-		if a.embed.given() {
-			return nil, errors.Join(usage("a server is running on %s and has its own model; leave the --embed flags out or stop it", a.data), client.Close())
-		}
-		return &session{Service: client, remote: true, close: client.Close}, nil
-	case !errors.Is(err, api.ErrNoServer):
+	log, err := a.logger(false)
+	if err != nil {
 		return nil, err
 	}
-	return a.openLocal(ctx)
+	return a.openOrDial(ctx, log)
 }
 
-// openLocal opens the folder in this process, under its lock.
-func (a *app) openLocal(ctx context.Context) (s *session, err error) {
-	log, err := a.logger()
+// openOrDial is open with the log of a folder that is opened in this process.
+func (a *app) openOrDial(ctx context.Context, log *slog.Logger) (*session, error) {
+	return a.wait(ctx, func() (*session, error) {
+		client, err := api.Dial(a.data)
+		switch {
+		case err == nil && a.embed.given():
+			return nil, errors.Join(usage("a server is running on %s and has its own model; leave the --embed flags out or stop it", a.data), client.Close())
+		case err == nil:
+			return &session{Service: client, remote: true, close: client.Close}, nil
+		case !errors.Is(err, api.ErrNoServer):
+			return nil, err
+		}
+		return a.lockAndOpen(ctx, log)
+	})
+}
+
+// openToServe opens the folder in this process for a server of its own.
+func (a *app) openToServe(ctx context.Context) (*session, error) {
+	log, err := a.logger(true)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(a.data, 0o700); err != nil {
-		return nil, fmt.Errorf("open %s: %w", a.data, err)
+	return a.wait(ctx, func() (*session, error) {
+		if client, err := api.Dial(a.data); err == nil {
+			return nil, errors.Join(usage("a server is running on %s already; speak to it, or stop it first", a.data), client.Close())
+		}
+		return a.lockAndOpen(ctx, log)
+	})
+}
+
+// wait repeats opening while the folder is taken, for as long as patience.
+func (a *app) wait(ctx context.Context, open func() (*session, error)) (*session, error) {
+	for deadline := time.Now().Add(patience); ; {
+		s, err := open()
+		var taken *takenError
+		if !errors.As(err, &taken) || time.Now().After(deadline) {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
+}
+
+// takenError is the refusal of a folder that another process has locked.
+type takenError struct{ error }
+
+func (e *takenError) Unwrap() error { return e.error }
+
+// lockAndOpen opens the folder in this process, under its lock where it can be
+// written.
+func (a *app) lockAndOpen(ctx context.Context, log *slog.Logger) (*session, error) {
 	lock, err := api.LockFolder(a.data)
-	if err != nil {
+	switch {
+	case errors.Is(err, memory.ErrBusy):
+		return nil, &takenError{err}
+	case errors.Is(err, memory.ErrReadOnly):
+		if _, missing := os.Stat(filepath.Join(a.data, truthName)); missing != nil {
+			return nil, err
+		}
+		return a.openFile(ctx, sqlite.Options{ReadOnly: true, Log: log}, func() error { return nil })
+	case err != nil:
 		return nil, err
 	}
-	closers := []func() error{lock.Unlock}
+	return a.openFile(ctx, sqlite.Options{Log: log}, lock.Unlock)
+}
+
+// openFile opens the data file and a coordinator over it. release is called
+// last, also when opening fails.
+func (a *app) openFile(ctx context.Context, o sqlite.Options, release func() error) (s *session, err error) {
+	closers := []func() error{release}
 	closeAll := func() error {
 		var all error
 		for i := len(closers) - 1; i >= 0; i-- {
@@ -71,17 +131,18 @@ func (a *app) openLocal(ctx context.Context) (s *session, err error) {
 			err = errors.Join(err, closeAll())
 		}
 	}()
-	store, err := sqlite.Open(ctx, filepath.Join(a.data, truthName), sqlite.Options{Clock: time.Now, Log: log})
+	o.Clock = time.Now
+	store, err := sqlite.Open(ctx, filepath.Join(a.data, truthName), o)
 	if err != nil {
 		return nil, err
 	}
 	closers = append(closers, store.Close)
-	c, err := coordinator.New(ctx, coordinator.Config{Store: store, Overrides: a.embed.settings(), Clock: time.Now, Version: version(), Log: log})
+	c, err := coordinator.New(ctx, coordinator.Config{Store: store, Overrides: a.embed.settings(), Clock: time.Now, Version: version(), Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
 	closers = append(closers, c.Close)
-	return &session{Service: c, close: closeAll}, nil
+	return &session{Service: c, readOnly: store.ReadOnly(), close: closeAll}, nil
 }
 
 // embedFlags override the stored settings of the embedding model for one run.

@@ -17,7 +17,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the data and say what to do",
 		Long: `Run every check, each on its own, and print what it saw and how to mend it. The
-exit code is 1 when a check found an error.`,
+exit code is 1 when a check found something.`,
 		Example: `  recalld doctor
   recalld doctor --check cell_stats --fix
   recalld doctor --json`,
@@ -106,12 +106,12 @@ func (a *app) modelCommand() *cobra.Command {
 		Short: "Show embedding models and decide about them",
 		Long: `Show the embedding models that the store knows. Nothing is embedded again unless
 you say so: accept takes a changed model as the same one, rebuild embeds
-everything with the configured model beside the old vectors, retire drops a
-model's vectors.`,
+everything with the configured model beside the old vectors, retire drops the
+vectors of a model that is not active, by its number.`,
 		Example: `  recalld model
   recalld model rebuild
   recalld model accept
-  recalld model retire openai/old-name`,
+  recalld model retire 2`,
 		Args: exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := a.open(c.Context())
@@ -130,16 +130,20 @@ model's vectors.`,
 			})
 		},
 	}
-	for _, action := range []struct{ name, short string }{
-		{"accept", "Take a changed model as the same one"},
-		{"rebuild", "Embed everything with the configured model"},
-		{"retire", "Drop a model's vectors"},
+	for _, action := range []struct {
+		name, short, use, example string
+		args                      cobra.PositionalArgs
+	}{
+		{"accept", "Take a changed model as the same one", "accept", "", exactly(0, "")},
+		{"rebuild", "Embed everything with the configured model", "rebuild", "", exactly(0, "")},
+		{"retire", "Drop a model's vectors", "retire MODEL", " 2", exactly(1, "number of a model")},
 	} {
 		request := coordinator.ModelRequest{Action: action.name}
-		sub := &cobra.Command{
-			Use:   action.name + " [MODEL]",
-			Short: action.short,
-			Args:  cobra.MaximumNArgs(1),
+		c.AddCommand(&cobra.Command{
+			Use:     action.use,
+			Short:   action.short,
+			Example: "  recalld model " + action.name + action.example,
+			Args:    action.args,
 			RunE: func(c *cobra.Command, args []string) error {
 				request.Model = strings.Join(args, "")
 				s, err := a.open(c.Context())
@@ -153,15 +157,17 @@ model's vectors.`,
 				}
 				return a.print(state, func(w io.Writer) { writeModel(w, *state) })
 			},
-		}
-		sub.Flags().StringVar(&request.Agent, "agent", "", "only this agent (default: every agent)")
-		c.AddCommand(sub)
+		})
 	}
 	return c
 }
 
 func writeModel(w io.Writer, m coordinator.ModelState) {
-	fmt.Fprintf(w, "%-9s %s/%s  %d dimensions  %d of %d records embedded\n", m.State, m.Backend, m.Name, m.Dims, m.Embedded, m.Records)
+	if m.ID == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
+	fmt.Fprintf(w, "%d %-8s %s/%s  %d dimensions  %d of %d records embedded\n", m.ID, m.State, m.Backend, visible(m.Name), m.Dims, m.Embedded, m.Records)
 }
 
 func (a *app) configCommand() *cobra.Command {
@@ -190,16 +196,16 @@ func (a *app) configCommand() *cobra.Command {
 					if x.Stored {
 						mark = "*"
 					}
-					fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\n", x.Name, mark, x.Value, x.Range, x.Doc)
+					fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\n", x.Name, mark, visible(x.Value), x.Range, x.Doc)
 				}
 				t.Flush()
 				fmt.Fprintln(w, "\n* changed from its default")
 			})
 		},
 	}
-	change := func(use, short string, args int, value func([]string) string) *cobra.Command {
+	change := func(use, short, example string, args cobra.PositionalArgs, value func([]string) string) *cobra.Command {
 		return &cobra.Command{
-			Use: use, Short: short, Args: cobra.ExactArgs(args),
+			Use: use, Short: short, Example: example, Args: args, ValidArgsFunction: a.completeSetting,
 			RunE: func(c *cobra.Command, args []string) error {
 				s, err := a.open(c.Context())
 				if err != nil {
@@ -210,13 +216,13 @@ func (a *app) configCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(x, func(w io.Writer) { fmt.Fprintf(w, "%s = %s\n", x.Name, x.Value) })
+				return a.print(x, func(w io.Writer) { fmt.Fprintf(w, "%s = %s\n", x.Name, visible(x.Value)) })
 			},
 		}
 	}
 	c.AddCommand(
-		change("set NAME VALUE", "Change a setting", 2, func(args []string) string { return args[1] }),
-		change("unset NAME", "Go back to the default", 1, func([]string) string { return "" }),
+		change("set NAME VALUE", "Change a setting", "  recalld config set recall.depth 200", exactly(2, "NAME and VALUE"), func(args []string) string { return args[1] }),
+		change("unset NAME", "Go back to the default", "  recalld config unset recall.depth", exactly(1, "NAME"), func([]string) string { return "" }),
 	)
 	return c
 }

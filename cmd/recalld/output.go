@@ -102,28 +102,3 @@ func (a *app) bar(title string, bytes bool) (progress coordinator.Progress, done
 func agentFlag(c *cobra.Command, agent *string) {
 	c.Flags().StringVar(agent, "agent", os.Getenv("RECALLD_AGENT"), "whose memory (environment: RECALLD_AGENT)")
 }
-
-func usage(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
-}
-
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		switch {
-		case len(args) == n:
-			return nil
-		case n == 0:
-			return usage("%s takes no argument; see recalld %s --help", c.Name(), c.Name())
-		}
-		return usage("%s takes one %s in quotes, %d given; see recalld %s --help", c.Name(), what, len(args), c.Name())
-	}
-}
-
-func atLeast(n int, what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) >= n {
-			return nil
-		}
-		return usage("%s takes at least one %s; see recalld %s --help", c.Name(), what, c.Name())
-	}
-}

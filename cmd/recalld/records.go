@@ -54,7 +54,7 @@ standard input.`,
 			}
 			result := answer.Results[0]
 			if result.Outcome == "rejected" {
-				return fmt.Errorf("%w: %s", errRefused, result.Error)
+				return refusal(result.Error)
 			}
 			return a.print(result, func(w io.Writer) { fmt.Fprintln(w, result.Outcome, result.Ref) })
 		},
@@ -76,8 +76,14 @@ standard input.`,
 	return c
 }
 
-// errRefused makes a rejected item exit with the code of invalid input.
-var errRefused = fmt.Errorf("%w", memory.ErrInvalid)
+// refusal is what the service says about a rejected item.
+type refusal string
+
+// Error implements error.
+func (r refusal) Error() string { return string(r) }
+
+// Is makes every refusal a [memory.ErrInvalid].
+func (r refusal) Is(target error) bool { return target == memory.ErrInvalid }
 
 func (a *app) getCommand() *cobra.Command {
 	var scope scopeFlags
@@ -236,7 +242,8 @@ func (a *app) deleteCommand() *cobra.Command {
 		Use:   "delete REF...",
 		Short: "Delete records for good",
 		Long: `Delete records for good: their text is gone from the file, its log and every
-index when the command returns. --all deletes everything an agent has.`,
+index when the command returns. --all deletes everything an agent has but what is
+locked.`,
 		Example: `  recalld delete --agent mia mem:7 mem:9
   recalld delete --agent mia --all --yes`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -270,7 +277,7 @@ index when the command returns. --all deletes everything an agent has.`,
 		},
 	}
 	agentFlag(c, &request.Agent)
-	c.Flags().BoolVar(&request.All, "all", false, "everything the agent has, locked records too")
+	c.Flags().BoolVar(&request.All, "all", false, "everything the agent has; locked records stay and are listed")
 	c.Flags().BoolVar(&yes, "yes", false, "really")
 	return c
 }
@@ -320,7 +327,7 @@ func (a *app) profileCommand() *cobra.Command {
 		Example: `  recalld profile --agent mia
   recalld profile --agent mia --user ken "Ken prefers short answers. 甲殻類アレルギー。"
   recalld profile --agent mia --user ken ""      # remove`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1, "TEXT"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.open(c.Context())
 			if err != nil {

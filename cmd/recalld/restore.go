@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -19,16 +18,13 @@ func (a *app) restoreCommand() *cobra.Command {
 		Use:   "restore --from PATH",
 		Short: "Put a backup in the place of the data file",
 		Long: `Put a backup in the place of the data file. The backup is left as it is; the
-file that was there is set aside. With --verify every check must pass first. No
-server may be running on the folder.`,
+file that was there is set aside, never overwritten. With --verify every check
+must pass first. No server may be running on the folder.`,
 		Example: `  recalld restore --from ~/backups/recall-2026-11-30.db --verify`,
 		Args:    exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if from == "" {
 				return usage("name the backup with --from")
-			}
-			if err := os.MkdirAll(a.data, 0o700); err != nil {
-				return err
 			}
 			lock, err := api.LockFolder(a.data)
 			if err != nil {

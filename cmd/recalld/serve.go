@@ -22,23 +22,25 @@ fronts that name the same folder find the server by themselves.`,
   recalld serve --data ./memory --embed-backend openai --embed-url http://127.0.0.1:8000 --embed-model multilingual-e5-small`,
 		Args: exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.openLocal(c.Context())
+			s, err := a.openToServe(c.Context())
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			return a.serve(c.Context(), s, func() error {
+			return a.serve(c.Context(), s, func(ctx context.Context) error {
 				fmt.Fprintf(a.errOut, "serving %s; stop with Ctrl-C\n", a.data)
+				<-ctx.Done()
 				return nil
 			})
 		},
 	}
 }
 
-// serve answers on the folder's socket until the context ends, then lets calls
-// in flight finish. ready is called once clients can connect.
-func (a *app) serve(ctx context.Context, s *session, ready func() error) (err error) {
-	log, err := a.logger()
+// serve answers on the folder's socket while the work in hand, which begins once
+// clients can connect, goes on and its context lasts; then it lets calls in
+// flight finish.
+func (a *app) serve(ctx context.Context, s *session, work func(context.Context) error) (err error) {
+	log, err := a.logger(true)
 	if err != nil {
 		return err
 	}
@@ -50,12 +52,13 @@ func (a *app) serve(ctx context.Context, s *session, ready func() error) (err er
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- api.NewServer(s.Service, api.Options{Log: log}).Serve(ctx, listener) }()
-	if err := ready(); err != nil {
-		stop()
-		return errors.Join(err, <-ended)
-	}
-	return <-ended
+	go func() {
+		defer stop()
+		ended <- api.NewServer(s.Service, api.Options{Log: log}).Serve(ctx, listener)
+	}()
+	err = work(ctx)
+	stop()
+	return errors.Join(err, <-ended)
 }
 
 func (a *app) mcpCommand() *cobra.Command {
@@ -65,21 +68,28 @@ func (a *app) mcpCommand() *cobra.Command {
 		Short: "Speak MCP on standard input and output",
 		Long: `Speak the Model Context Protocol on standard input and output. With a server
 running on the same data folder this is a thin front of it, and any number of
-fronts share it; without one the folder is opened in this process.`,
+fronts share it. Without one the folder is opened in this process, which then
+answers other commands and fronts as a server does until its client leaves.`,
 		Example: `  recalld mcp --agent mia
   claude mcp add memory -- recalld mcp --agent mia`,
 		Args: exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			log, err := a.logger()
+			log, err := a.logger(true)
 			if err != nil {
 				return err
 			}
-			s, err := a.open(c.Context())
+			s, err := a.openOrDial(c.Context(), log)
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			return mcp.Serve(c.Context(), s.Service, mcp.Options{Agent: agent, Version: version(), In: a.in, Out: a.out, Log: log})
+			speak := func(ctx context.Context) error {
+				return mcp.Serve(ctx, s.Service, mcp.Options{Agent: agent, Version: version(), In: a.in, Out: a.out, Log: log})
+			}
+			if s.remote || s.readOnly {
+				return speak(c.Context())
+			}
+			return a.serve(c.Context(), s, speak)
 		},
 	}
 	agentFlag(c, &agent)
