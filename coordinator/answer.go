@@ -106,10 +106,10 @@ func (t *turn) explanation() *Explanation {
 }
 
 // remember notes which memories were recalled, for the confidence score alone:
-// not when it is off, when decay was switched off, or when the rows were
-// rescued (RR-420).
+// not when it is off, when counting is paused, when decay was switched off, or
+// when the rows were rescued (RR-420).
 func (t *turn) remember(hits []hit) {
-	if !t.policy.ConfidenceOn || t.deep || t.fellBack || t.listing() {
+	if !t.policy.ConfidenceOn || !t.policy.CountRecalls || t.deep || t.fellBack || t.listing() {
 		return
 	}
 	var refs []memory.Ref

@@ -3,6 +3,9 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
+	"flag"
+	"maps"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -10,6 +13,20 @@ import (
 
 	"recalld/sqlite"
 )
+
+// TestMain keeps properties over real files to a number of runs that takes
+// seconds; -rapid.checks asks for more.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
+	if !asked {
+		if err := flag.Set("rapid.checks", "12"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // bench is a coordinator over a real file with a clock that only the test
 // moves.
@@ -34,7 +51,9 @@ func openAt(t testing.TB, path string, settings map[string]string) *bench {
 	t.Helper()
 	b := &bench{t: t, path: path, now: new(atomic.Int64)}
 	b.now.Store(start.UnixMilli())
-	b.cfg = Config{Overrides: settings, Clock: b.clock, Version: "test", Seed: 1}
+	overrides := map[string]string{"embedding.backend": "hash"} // in process, small, the same everywhere
+	maps.Copy(overrides, settings)
+	b.cfg = Config{Overrides: overrides, Clock: b.clock, Version: "test", Seed: 1}
 	b.up()
 	t.Cleanup(b.down)
 	return b

@@ -73,7 +73,8 @@ func (p *plan) words(r RecallRequest) error {
 		names = p.policy.Arms
 	}
 	var unknown string
-	if p.arms, unknown = arm.Expand(names); unknown != "" {
+	var ok bool
+	if p.arms, unknown, ok = arm.Expand(names); !ok {
 		return &memory.FieldError{Field: "arms", Problem: memory.Shape(unknown) + " is not an arm", Limit: strings.Join(arm.Names(), ", "), Next: "leave it out for the server's arms"}
 	}
 	if p.mode = p.policy.Fusion; r.Fusion != "" {

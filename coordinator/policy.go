@@ -23,6 +23,7 @@ type Policy struct {
 	AutocutRatio float64
 
 	ConfidenceOn bool // RR-413
+	CountRecalls bool // RR-420; off pauses the counters
 	Confidence   admission.Scorer
 
 	EpisodePrior bool // RR-412

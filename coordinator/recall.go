@@ -63,13 +63,19 @@ type hit struct {
 	backfilled bool // its cosine came from its stored vector alone (RR-411)
 }
 
+// open reads what every recall needs of the scope.
+func (t *turn) open() (err error) {
+	t.records = records{view: t.view, scope: t.question.Scope, held: make(map[memory.Ref]memory.Record)}
+	t.stats, err = t.view.Stats(t.question.Scope)
+	return err
+}
+
 func (t *turn) answer() (*RecallResponse, error) {
-	var err error
-	if t.stats, err = t.view.Stats(t.question.Scope); err != nil {
+	if err := t.open(); err != nil {
 		return nil, err
 	}
-	t.records = records{view: t.view, scope: t.question.Scope, held: make(map[memory.Ref]memory.Record)}
 	var hits []hit
+	var err error
 	if t.listing() {
 		hits, err = t.newest()
 	} else {

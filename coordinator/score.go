@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"recalld/coordinator/admission"
 	"recalld/coordinator/arm"
 	"recalld/memory"
@@ -81,13 +83,19 @@ func (t *turn) makeGate() (admission.Gate, error) {
 	if t.policy.ConfidenceOn {
 		in.Signal = admission.Confidence
 	}
-	if t.policy.GateFused && !t.gateOff {
+	if t.policy.GateFused && !t.gateOff && slices.Equal(t.arms, t.serverArms()) {
 		var err error
 		if in.Calibrated, err = t.calibrated(in.Signal); err != nil {
 			return admission.Gate{}, err
 		}
 	}
 	return admission.NewGate(in), nil
+}
+
+// serverArms are the arms that a calibration was measured with.
+func (t *turn) serverArms() []string {
+	arms, _, _ := arm.Expand(t.policy.Arms)
+	return arms
 }
 
 // floor is the lowest cosine that the vector arm admits (RR-400).

@@ -35,10 +35,11 @@ func registry() []setting {
 		number("vector.threshold", .3, -1, 1, "lowest cosine that the vector arm admits, for agents without a calibrated one", func(p *Policy) *float64 { return &p.VectorMin }),
 		number("vector.threshold_factor", .5, 0, 1, "factor on that cosine when arms are fused", func(p *Policy) *float64 { return &p.VectorPart }),
 		integer("vector.cache_mib", 256, 0, 65_536, "memory for record vectors, in MiB; 0 reads them from the file at every recall", func(p *Policy) *int { return &p.VectorCacheMiB }),
-		flag("gate.fused", true, "use calibrated thresholds for fused scores", func(p *Policy) *bool { return &p.GateFused }),
-		flag("gate.autocut", true, "cut below the largest gap of confidence or cosine scores", func(p *Policy) *bool { return &p.Autocut }),
+		toggle("gate.fused", true, "use calibrated thresholds for fused scores", func(p *Policy) *bool { return &p.GateFused }),
+		toggle("gate.autocut", true, "cut below the largest gap of confidence or cosine scores", func(p *Policy) *bool { return &p.Autocut }),
 		number("gate.autocut_ratio", .15, 0, 1, "gap that cuts, as a share of the top score", func(p *Policy) *float64 { return &p.AutocutRatio }),
-		flag("confidence.enabled", false, "report a confidence per row and gate by it; it never changes the order", func(p *Policy) *bool { return &p.ConfidenceOn }),
+		toggle("confidence.enabled", false, "report a confidence per row and gate by it; it never changes the order", func(p *Policy) *bool { return &p.ConfidenceOn }),
+		toggle("confidence.count_recalls", true, "count which memories are recalled, which raises their floor of decay", func(p *Policy) *bool { return &p.CountRecalls }),
 		number("confidence.cosine_floor", .20, -1, 1, "cosine that counts as 0", func(p *Policy) *float64 { return &p.Confidence.CosineFloor }),
 		number("confidence.cosine_ceil", .75, -1, 1, "cosine that counts as 1; above the floor", func(p *Policy) *float64 { return &p.Confidence.CosineCeil }),
 		number("confidence.decay_rate", .005, 0, 10, "decay per hour of age", func(p *Policy) *float64 { return &p.Confidence.DecayRate }),
@@ -51,7 +52,7 @@ func registry() []setting {
 		number("confidence.resolved_factor", .3, 0, 1, "factor on resolved episodes", func(p *Policy) *float64 { return &p.Confidence.ResolvedFactor }),
 		number("confidence.recent_factor", .7, 0, 1, "factor on rows recalled just now", func(p *Policy) *float64 { return &p.Confidence.RecentFactor }),
 		number("confidence.recent_minutes", 5, 0, 1e6, "how long just now lasts", func(p *Policy) *float64 { return &p.Confidence.RecentMinutes }),
-		flag("prior.episode", true, "weigh down memories that are older than the newest episode", func(p *Policy) *bool { return &p.EpisodePrior }),
+		toggle("prior.episode", true, "weigh down memories that are older than the newest episode", func(p *Policy) *bool { return &p.EpisodePrior }),
 		number("prior.episode_rate", .01, 0, 10, "decay per hour before that episode", func(p *Policy) *float64 { return &p.EpisodeRate }),
 		number("prior.episode_floor", .5, .01, 1, "lowest factor of that decay", func(p *Policy) *float64 { return &p.EpisodeFloor }),
 		integer("answer.preview_chars", 500, 0, memory.CeilingMaxContent, "code points of a row in a recall; 0 gives whole rows", func(p *Policy) *int { return &p.PreviewChars }),
@@ -60,7 +61,7 @@ func registry() []setting {
 		integer("content.max_chars", memory.DefaultMaxContent, 1, memory.CeilingMaxContent, "code points of one record; longer ones are refused", func(p *Policy) *int { return &p.MaxContent }),
 		integer("profile.rows", 3, 0, 20, "profile rows in an answer, newest first", func(p *Policy) *int { return &p.ProfileRows }),
 		integer("profile.min_pool", 50, 0, 1_000_000, "records in scope from which profile rows are given", func(p *Policy) *int { return &p.ProfilePool }),
-		flag("degraded_advisory", true, "tell agents when the embedding model is missing", func(p *Policy) *bool { return &p.DegradedAdvisory }),
+		toggle("degraded_advisory", true, "tell agents when the embedding model is missing", func(p *Policy) *bool { return &p.DegradedAdvisory }),
 	}
 	all = append(all, embedding("embedding", "static", "the model that new vectors are made with", func(p *Policy) *embed.Config { return &p.Embedding })...)
 	return append(all, embedding("previous", "none", "the model being replaced, queried until every record has a vector of the new one", func(p *Policy) *embed.Config { return &p.Previous })...)
@@ -136,7 +137,7 @@ func number(name string, initial, lo, hi float64, doc string, of func(*Policy) *
 		}}
 }
 
-func flag(name string, initial bool, doc string, of func(*Policy) *bool) setting {
+func toggle(name string, initial bool, doc string, of func(*Policy) *bool) setting {
 	return setting{name: name, initial: strconv.FormatBool(initial), limits: "true or false", doc: doc,
 		set: func(p *Policy, v string) string {
 			switch v {
@@ -176,7 +177,7 @@ func armList(name, initial, doc string, of func(*Policy) *[]string) setting {
 	return setting{name: name, initial: initial, limits: "a list of " + strings.Join(arm.Names(), ", ") + " with commas between", doc: doc,
 		set: func(p *Policy, v string) string {
 			names := strings.Split(v, ",")
-			if _, unknown := arm.Expand(names); unknown != "" {
+			if _, unknown, ok := arm.Expand(names); !ok {
 				return memory.Shape(unknown) + " is not an arm"
 			}
 			*of(p) = names

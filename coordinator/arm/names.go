@@ -25,8 +25,8 @@ func Names() []string {
 func order() []string { return []string{VectorName, FTSMemoryName, FTSEpisodeName} }
 
 // Expand turns groups and arms into arms, each once, in the fixed order.
-// unknown is the first name that is neither.
-func Expand(names []string) (arms []string, unknown string) {
+// ok is false for a name that is neither, which is returned.
+func Expand(names []string) (arms []string, unknown string, ok bool) {
 	asked := make(map[string]bool)
 	for _, n := range names {
 		switch {
@@ -39,7 +39,7 @@ func Expand(names []string) (arms []string, unknown string) {
 		case slices.Contains(order(), n):
 			asked[n] = true
 		default:
-			return nil, n
+			return nil, n, false
 		}
 	}
 	for _, a := range order() {
@@ -47,5 +47,5 @@ func Expand(names []string) (arms []string, unknown string) {
 			arms = append(arms, a)
 		}
 	}
-	return arms, ""
+	return arms, "", true
 }
