@@ -247,7 +247,7 @@ func rowChecks() []rowCheck {
 // findCopies looks for what migrations and restores left beside the file.
 func (s *Store) findCopies(context.Context) (Finding, error) {
 	var evidence []string
-	for _, pattern := range []string{".before-*", ".replaced-by-*", ".part", ".restore"} {
+	for _, pattern := range []string{".before-*", ".replaced-by-*", ".part", ".restore", ".new-*"} {
 		names, err := filepath.Glob(escapeGlob(s.path) + pattern)
 		if err != nil {
 			return Finding{}, err

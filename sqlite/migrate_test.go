@@ -3,19 +3,17 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/datadriven"
+
 	"recalld/memory"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite goldens")
-
 // TestSchemaGolden holds the whole schema of a new file: a change to it is a
-// visible change to testdata/schema.sql, and needs a migration of its own once
+// visible change to testdata/schema, and needs a migration of its own once
 // released. Rewrite with -rewrite.
 // DECISIONS 8, RR-010
 func TestSchemaGolden(t *testing.T) {
@@ -24,39 +22,29 @@ func TestSchemaGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var b strings.Builder
 	v, err := s.View(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	for _, p := range []string{"user_version", "application_id", "page_size", "journal_mode", "auto_vacuum", "encoding"} {
-		value, err := v.conn.pragma(p)
+	datadriven.RunTest(t, filepath.Join("testdata", "schema"), func(t *testing.T, _ *datadriven.TestData) string {
+		var b strings.Builder
+		for _, p := range []string{"user_version", "application_id", "page_size", "journal_mode", "auto_vacuum", "encoding"} {
+			value, err := v.conn.pragma(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.WriteString("PRAGMA " + p + " = " + value + ";\n")
+		}
+		err := v.query("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type = 'trigger', type = 'index', rowid", nil, func(r row) error {
+			b.WriteString("\n" + r.text(0) + ";\n")
+			return nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.WriteString("PRAGMA " + p + " = " + value + ";\n")
-	}
-	err = v.query("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type = 'trigger', type = 'index', rowid", nil, func(r row) error {
-		b.WriteString("\n" + r.text(0) + ";\n")
-		return nil
+		return b.String()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden := filepath.Join("testdata", "schema.sql")
-	if *rewrite {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(golden, []byte(b.String()), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Errorf("the schema is not that of %s; compare with `go test ./sqlite -run TestSchemaGolden -rewrite` and git diff", golden)
-	}
 }
 
 // steps are today's migrations and two of tomorrow; the last one fails.

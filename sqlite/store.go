@@ -86,6 +86,11 @@ func open(ctx context.Context, path string, o Options, steps []migration) (*Stor
 	if err != nil {
 		return nil, err
 	}
+	if access.absent {
+		if err := s.create(ctx, steps); err != nil {
+			return nil, fmt.Errorf("create: %w", err)
+		}
+	}
 	first, err := connect(path, access.mode, o.VFS, access.immutable)
 	if err != nil {
 		return nil, err
@@ -124,7 +129,7 @@ func (s *Store) addReader(c *conn) {
 // access says how a file can be opened.
 type access struct {
 	mode      string
-	fresh     bool // no file yet, or an empty one
+	absent    bool // there is no file yet
 	readOnly  bool
 	immutable bool
 }
@@ -144,13 +149,13 @@ func examine(path string, o Options) (access, error) {
 	case errors.Is(err, fs.ErrNotExist) && o.ReadOnly:
 		return access{}, fmt.Errorf("%w: there is no file", memory.ErrNotFound)
 	case errors.Is(err, fs.ErrNotExist):
-		return access{mode: "rwc", fresh: true}, nil
+		return access{mode: "rw", absent: true}, nil
 	case err != nil:
 		return access{}, err
 	case info.IsDir():
 		return access{}, &memory.FieldError{Field: "path", Problem: "is a folder", Next: "give the path of the file, such as DATA/recall.db"}
 	}
-	a := access{mode: "rw", fresh: info.Size() == 0, readOnly: o.ReadOnly}
+	a := access{mode: "rw", readOnly: o.ReadOnly}
 	if !a.readOnly && !(writable(path) && writable(filepath.Dir(path))) {
 		a.readOnly = true
 	}
@@ -161,7 +166,7 @@ func examine(path string, o Options) (access, error) {
 		_, err := os.Stat(path + "-wal")
 		a.immutable = errors.Is(err, fs.ErrNotExist) && !writable(filepath.Dir(path))
 	}
-	if a.fresh {
+	if info.Size() == 0 {
 		if a.readOnly {
 			return access{}, fmt.Errorf("%w: the file is empty", memory.ErrReadOnly)
 		}
@@ -227,6 +232,35 @@ func (s *Store) prepare(ctx context.Context, c *conn, a access, steps []migratio
 	}
 	s.truthID, err = instanceValue(ctx, c, "truth_id")
 	return err
+}
+
+// create makes a whole file under another name first, so that a file of this
+// name is never half made, whatever happens. When another process was faster,
+// its file stays.
+func (s *Store) create(ctx context.Context, steps []migration) (err error) {
+	made, err := os.CreateTemp(filepath.Dir(s.path), filepath.Base(s.path)+".new-*")
+	if err != nil {
+		return err
+	}
+	part := made.Name()
+	defer func() { err = errors.Join(err, removeWithLog(part)) }()
+	if err := made.Close(); err != nil {
+		return err
+	}
+	c, err := connect(part, "rw", "", false)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.prepare(ctx, c, access{mode: "rw"}, steps), c.close()); err != nil {
+		return err
+	}
+	if err := syncFile(part); err != nil {
+		return err
+	}
+	if err := os.Link(part, s.path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFile(filepath.Dir(s.path))
 }
 
 func configureWriter(c *conn) error {
