@@ -76,10 +76,13 @@ type Config struct {
 }
 
 // Open makes the model that cfg describes. It contacts nobody: the first use
-// does. Every error is a [*memory.FieldError] that names the setting.
+// does. An error is a [*memory.FieldError] that names the setting, or says that the
+// binary is broken.
 func Open(cfg Config) (Model, error) {
 	switch cfg.Backend {
-	case "", "static", "hash":
+	case "", "static":
+		return newStatic()
+	case "hash":
 		return newHashing(), nil
 	case "none":
 		return none{}, nil

@@ -97,12 +97,7 @@ func (s *gramSketch) embed(text string) []float32 {
 	clear(s.sum[:])
 	s.count()
 	s.rotate()
-	vector := make([]float32, hashDims)
-	for i, x := range s.sum {
-		vector[i] = float32(x)
-	}
-	unit(vector)
-	return vector
+	return unitSum(s.sum[:])
 }
 
 // fold writes the text's code points with every run of spaces, controls and

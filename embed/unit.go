@@ -22,6 +22,25 @@ func unit(v []float32) bool {
 	return true
 }
 
+// unitSum returns the vector of length one in the direction of an integer sum, or
+// nil when the sum is all zero. Sums are exact and so is every step's rounding: the
+// bits are the same on every platform.
+func unitSum(sum []int64) []float32 {
+	var square float64
+	for _, x := range sum {
+		square += float64(float64(x) * float64(x))
+	}
+	if square == 0 {
+		return nil
+	}
+	length := math.Sqrt(square)
+	v := make([]float32, len(sum))
+	for i, x := range sum {
+		v[i] = float32(float64(x) / length)
+	}
+	return v
+}
+
 // cosine returns the dot product of two unit vectors of equal dimension.
 func cosine(a, b []float32) float64 {
 	var sum float64
