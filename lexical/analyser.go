@@ -27,6 +27,7 @@ type Analyser struct {
 	stem  *snowballstem.Env
 	ids   map[string]TermID
 	terms []string
+	pairs map[[2]rune]TermID // terms of one (the other 0) or two characters of scripts without spaces
 
 	memo  map[string]chunk
 	arena []TermID // backs the memo's slices
@@ -61,6 +62,8 @@ func NewAnalyser() *Analyser {
 		stem: snowballstem.NewEnv(""),
 		ids:  make(map[string]TermID),
 		memo: make(map[string]chunk),
+
+		pairs: make(map[[2]rune]TermID),
 	}
 }
 

@@ -412,6 +412,10 @@ func (d date) valid() bool {
 // have been the chunk in front of the run.
 func (r *dateReader) unspaced(a *Analyser, s string) {
 	r.start = false
+	if !hanDate(s) {
+		r.flush(a)
+		return
+	}
 	number, from := 0, -1 // the number being read, and where its atom is
 	if r.n > 0 {
 		switch last := r.atoms[r.n-1]; last.kind {
@@ -433,20 +437,17 @@ func (r *dateReader) unspaced(a *Analyser, s string) {
 			continue
 		}
 		atom := dateAtom{}
-		switch {
-		case from < 0:
-		case c == '年' && isYear(number) && !span(rest):
-			atom = dateAtom{kind: atomYear, date: date{year: number}}
-		case c == '月' && number >= 1 && number <= 12 && !span(rest):
-			atom = dateAtom{kind: atomMonth, date: date{month: number}}
-		case (c == '日' || c == '号' || c == '號') && number >= 1 && number <= 31 && !span(rest):
-			atom = dateAtom{kind: atomOrdinal, date: date{day: number}}
+		if from >= 0 {
+			atom = hanAtom(c, number)
+			if atom.kind != atomNone && span(rest) {
+				atom.kind = atomNone
+				r.n = min(r.n, from) // the number counts days, and is no day
+			}
 		}
 		if w, ok := hanWeekday(s, i); ok {
 			a.emitDatePart('w', w)
 		}
 		if atom.kind == atomNone {
-			r.drop(from)
 			r.flush(a)
 		} else {
 			r.n = from
@@ -460,11 +461,29 @@ func (r *dateReader) unspaced(a *Analyser, s string) {
 	}
 }
 
-// drop removes the atom of a number that turned out to be no part of a date.
-func (r *dateReader) drop(at int) {
-	if at >= 0 && at < r.n {
-		r.n = at
+// hanDate reports whether a run holds a character that dates and weekdays are
+// written with.
+func hanDate(s string) bool {
+	for _, c := range s {
+		switch c {
+		case '年', '月', '日', '号', '號', '曜', '期', '周', '週', '拜':
+			return true
+		}
 	}
+	return false
+}
+
+// hanAtom returns what a number is in front of 年, 月 or 日.
+func hanAtom(c rune, number int) dateAtom {
+	switch {
+	case c == '年' && isYear(number):
+		return dateAtom{kind: atomYear, date: date{year: number}}
+	case c == '月' && number >= 1 && number <= 12:
+		return dateAtom{kind: atomMonth, date: date{month: number}}
+	case (c == '日' || c == '号' || c == '號') && number >= 1 && number <= 31:
+		return dateAtom{kind: atomOrdinal, date: date{day: number}}
+	}
+	return dateAtom{}
 }
 
 func (r *dateReader) push(a *Analyser, atom dateAtom) {

@@ -160,20 +160,26 @@ func (e *encoder) term(term string, p []posting) {
 			shared++
 		}
 	}
-	t := binary.AppendUvarint(e.sections[sectionTerms], uint64(shared))
-	t = binary.AppendUvarint(t, uint64(len(term)-shared))
+	size := len(term) - shared
+	t := append(e.sections[sectionTerms], byte(min(shared, escape)<<4|min(size, escape)))
+	if shared >= escape {
+		t = binary.AppendUvarint(t, uint64(shared-escape))
+	}
+	if size >= escape {
+		t = binary.AppendUvarint(t, uint64(size-escape))
+	}
 	t = append(t, term[shared:]...)
-	t = binary.AppendUvarint(t, uint64(len(p)))
 	switch {
 	case len(p) > 1:
 		before := len(e.sections[sectionPostings])
 		e.sections[sectionPostings] = appendList(e.sections[sectionPostings], p, e.scratch[:])
+		t = binary.AppendUvarint(t, uint64(len(p))<<1)
 		t = binary.AppendUvarint(t, uint64(len(e.sections[sectionPostings])-before))
 	case p[0].freq > 1:
-		t = binary.AppendUvarint(t, uint64(p[0].row)<<1|1)
+		t = binary.AppendUvarint(t, uint64(p[0].row)<<2|3)
 		t = binary.AppendUvarint(t, uint64(p[0].freq))
 	default:
-		t = binary.AppendUvarint(t, uint64(p[0].row)<<1)
+		t = binary.AppendUvarint(t, uint64(p[0].row)<<2|1)
 	}
 	e.sections[sectionTerms] = t
 	e.before = term

@@ -339,10 +339,7 @@ func Scan(ctx context.Context, docs iter.Seq2[Doc, error], q Query) (Result, err
 		return Result{}, err
 	}
 	terms, truncated := Terms(q.Text)
-	only := make(map[string]bool, len(terms))
-	for _, t := range terms {
-		only[t.Term] = true
-	}
+	only := append([]QueryTerm{}, terms...)
 	words := NewAnalyser()
 	tables := make(map[Cell]*Table)
 	var scratch []TermID

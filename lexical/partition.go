@@ -40,6 +40,7 @@ const (
 	rowRecord       = 14
 	groupRecord     = 8
 	groupLen        = 16
+	escape          = 15 // in four bits: a number with the rest follows
 
 	// maxID is the highest record id that can be coded.
 	maxID = 1<<56 - 1
@@ -288,13 +289,44 @@ func (r *termReader) number() (uint64, error) {
 	return n, nil
 }
 
+// long returns a length of which the head has four bits.
+func (r *termReader) long(bits uint64) (uint64, error) {
+	if bits < escape {
+		return bits, nil
+	}
+	more, err := r.number()
+	return bits + min(more, MaxTerm), err
+}
+
+// single reads the posting of a term that one row contains: its row, doubled,
+// plus 1 when its frequency follows.
+func (r *termReader) single(value uint64) (list, error) {
+	one := posting{row: uint32(value >> 1), freq: 1}
+	if value>>1 >= uint64(r.p.rows) {
+		return list{}, corrupt("a posting names a row that does not exist")
+	}
+	if value&1 == 1 {
+		freq, err := r.number()
+		if err != nil {
+			return list{}, err
+		}
+		one.freq = uint32(min(max(freq, 1), maxFrequency))
+	}
+	return memoryList([]posting{one}), nil
+}
+
 // next reads one term. Its bytes are valid until the next call.
 func (r *termReader) next() (list, error) {
-	shared, err := r.number()
+	if len(r.terms) == 0 {
+		return list{}, corrupt("the dictionary is cut")
+	}
+	head := r.terms[0]
+	r.terms = r.terms[1:]
+	shared, err := r.long(uint64(head >> 4))
 	if err != nil {
 		return list{}, err
 	}
-	size, err := r.number()
+	size, err := r.long(uint64(head & escape))
 	if err != nil {
 		return list{}, err
 	}
@@ -304,35 +336,23 @@ func (r *termReader) next() (list, error) {
 	r.term = append(r.term[:shared], r.terms[:size]...)
 	r.terms = r.terms[size:]
 	r.left--
-	count, err := r.number()
-	if err != nil {
-		return list{}, err
-	}
 	value, err := r.number()
 	if err != nil {
 		return list{}, err
 	}
-	if count == 1 {
-		// A term of one row stands in the dictionary: its row, doubled, plus 1
-		// when its frequency follows.
-		one := posting{row: uint32(value >> 1), freq: 1}
-		if value&1 == 1 {
-			freq, err := r.number()
-			if err != nil {
-				return list{}, err
-			}
-			one.freq = uint32(min(freq, maxFrequency))
-		}
-		if value>>1 >= uint64(r.p.rows) {
-			return list{}, corrupt("a posting names a row that does not exist")
-		}
-		return memoryList([]posting{one}), nil
+	if value&1 == 1 {
+		return r.single(value >> 1)
+	}
+	count := value >> 1
+	length, err := r.number()
+	if err != nil {
+		return list{}, err
 	}
 	s := r.p.sections[sectionPostings]
-	if count == 0 || count > uint64(r.p.rows) || value > uint64(len(s)-r.postings) {
+	if count == 0 || count > uint64(r.p.rows) || length > uint64(len(s)-r.postings) {
 		return list{}, corrupt("a list lies outside its section")
 	}
-	end := r.postings + int(value)
+	end := r.postings + int(length)
 	coded := codedList{bytes: s[r.postings : end : end+packPad], rows: r.p.rows}
 	r.postings = end
 	if err := coded.check(int(count)); err != nil {
@@ -350,32 +370,35 @@ func (p *Partition) first(group int) (string, error) {
 	return string(r.term), nil
 }
 
-func (p *Partition) postings(term string) (list, error) {
+func (p *Partition) postings(term QueryTerm) (list, error) {
 	var failed error
 	group := sort.Search(p.groups(), func(i int) bool {
 		first, err := p.first(i)
 		if err != nil {
 			failed = err
 		}
-		return first > term
+		return first > term.Term
 	}) - 1
 	if failed != nil {
 		return list{}, failed
 	}
-	if group < 0 {
+	if p.termsN == 0 || group < 0 && !term.Prefix {
 		return list{}, nil
 	}
-	r := p.reader(group)
-	for i := 0; i < groupLen && r.left > 0; i++ {
+	var found []list
+	r := p.reader(max(group, 0))
+	for r.left > 0 {
 		l, err := r.next()
 		if err != nil {
 			return list{}, err
 		}
-		if string(r.term) == term {
-			return l, nil
+		if term.matches(string(r.term)) {
+			found = append(found, l)
+		} else if string(r.term) > term.Term {
+			break
 		}
 	}
-	return list{}, nil
+	return mergeLists(found)
 }
 
 func (p *Partition) dictionary() iter.Seq2[termList, error] {

@@ -2,7 +2,9 @@ package lexical
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 
 	"recalld/memory"
 )
@@ -32,14 +34,30 @@ func plainSearch(docs []Doc, q Query) []Hit {
 			}
 			r.freq[term] = min(r.freq[term]+1, 255)
 		}
-		for term := range r.freq {
-			df[term]++
-		}
 		stats.rows++
 		stats.length += uint64(r.length)
 		groups[d.Cell] = append(groups[d.Cell], r)
 	}
 	terms, _ := Terms(q.Text)
+	// The frequency of a prefix is that of all terms that begin with it.
+	for _, rows := range groups {
+		for _, r := range rows {
+			whole := maps.Clone(r.freq)
+			for _, t := range terms {
+				if t.Prefix {
+					r.freq[t.Term] = 0
+					for term, n := range whole {
+						if strings.HasPrefix(term, t.Term) {
+							r.freq[t.Term] = min(r.freq[t.Term]+n, 255)
+						}
+					}
+				}
+				if r.freq[t.Term] > 0 {
+					df[t.Term]++
+				}
+			}
+		}
+	}
 	curve := stats.curve()
 	shares := []uint32{10, 4, 2, 1}
 	var hits []Hit

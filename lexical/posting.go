@@ -1,5 +1,10 @@
 package lexical
 
+import (
+	"cmp"
+	"slices"
+)
+
 // posting is one row that contains a term and how often, at most maxFrequency.
 type posting struct {
 	row  uint32 // ordinal inside its source
@@ -62,4 +67,35 @@ func (l *list) decode(i int, b *block) error {
 // memoryList wraps postings in memory.
 func memoryList(p []posting) list {
 	return list{count: len(p), blocks: (len(p) + blockLen - 1) / blockLen, memory: p}
+}
+
+// mergeLists returns one list with the postings of several. Frequencies in one row
+// add up.
+func mergeLists(lists []list) (list, error) {
+	if len(lists) == 1 {
+		return lists[0], nil
+	}
+	var all []posting
+	var b block
+	for i := range lists {
+		for j := range lists[i].blocks {
+			if err := lists[i].decode(j, &b); err != nil {
+				return list{}, err
+			}
+			for k := range b.n {
+				all = append(all, posting{b.row[k], b.freq[k]})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b posting) int { return cmp.Compare(a.row, b.row) })
+	n := 0
+	for _, p := range all {
+		if n > 0 && all[n-1].row == p.row {
+			all[n-1].freq = min(all[n-1].freq+p.freq, maxFrequency)
+			continue
+		}
+		all[n] = p
+		n++
+	}
+	return memoryList(all[:n]), nil
 }

@@ -2,6 +2,7 @@ package lexical
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,15 @@ const MaxQueryTerms = 64
 type QueryTerm struct {
 	Term  string // as in the index
 	Shown string // as a reader knows it: the word of the query, or the date meant
+	// Prefix says that every term that begins with Term is meant. It is set for one
+	// character of a script without spaces, which is the start of a bigram wherever
+	// it is not the end of a run.
+	Prefix bool
+}
+
+// matches reports whether a term of a text is one that the query means.
+func (q QueryTerm) matches(term string) bool {
+	return term == q.Term || q.Prefix && strings.HasPrefix(term, q.Term)
 }
 
 // Terms returns the distinct terms of a query in the order in which they first
@@ -32,7 +42,7 @@ func Terms(query string) (terms []QueryTerm, truncated bool) {
 		if IsDateWord(term) {
 			shown = showDate(term)
 		}
-		terms = append(terms, QueryTerm{Term: term, Shown: shown})
+		terms = append(terms, QueryTerm{Term: term, Shown: shown, Prefix: character(term)})
 	}
 	return terms, false
 }

@@ -112,7 +112,7 @@ func (s *search) weigh() error {
 		s.lists[i] = make([]list, len(s.terms)*len(v.sources))
 		for t, term := range s.terms {
 			for j, src := range v.sources {
-				l, err := src.postings(term.Term)
+				l, err := src.postings(term)
 				if err != nil {
 					return err
 				}

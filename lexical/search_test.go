@@ -70,7 +70,7 @@ func mustSearch(t testing.TB, x *Index, q Query) Result {
 // vocabulary, so that rows share words and scores tie.
 func genText(t *rapid.T) string {
 	words := []string{"deploy", "deploys", "kettle", "Kyoto", "cfg.MaxRetries", "retries", "2026-11-30", "Nov 30",
-		"会議", "会议", "東京の会議", "cat", "cat cat cat", "I", "was", "☕", "v1.2.3", "11月30日", "Monday"}
+		"会議", "会议", "東京の会議", "会", "議会の会", "cat", "cat cat cat", "I", "was", "☕", "v1.2.3", "11月30日", "Monday"}
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 0, 6).Draw(t, "words"), " ")
 }
 

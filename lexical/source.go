@@ -59,8 +59,9 @@ type source interface {
 	total() uint64
 	// find returns the ordinal of a record.
 	find(id int64) (row int, ok bool)
-	// postings returns the list of a term; its count is 0 when there is none.
-	postings(term string) (list, error)
+	// postings returns the list of a query's term, that of a prefix merged from all
+	// terms that begin with it; its count is 0 when there is none.
+	postings(term QueryTerm) (list, error)
 	// dictionary yields every term in ascending byte order, and an error at most once,
 	// at the end.
 	dictionary() iter.Seq2[termList, error]

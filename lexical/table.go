@@ -12,7 +12,7 @@ import (
 // fills. It is not safe for concurrent use; after settle it may be read by many.
 type Table struct {
 	words *Analyser
-	only  map[string]bool // nil: all terms; else the terms of one query
+	only  []QueryTerm // nil: all terms; else those of one query
 
 	slots []slot           // rows, in no order
 	free  []int32          // slots without a row
@@ -86,7 +86,7 @@ func (t *Table) put(d Doc, scratch []TermID) []TermID {
 		if !t.words.isDate(id) {
 			s.length += uint32(i - from)
 		}
-		if t.only != nil && !t.only[t.words.Term(id)] {
+		if t.only != nil && !wanted(t.only, t.words.Term(id)) {
 			continue
 		}
 		freq := uint32(min(i-from, maxFrequency))
@@ -101,6 +101,11 @@ func (t *Table) put(d Doc, scratch []TermID) []TermID {
 	t.sum += uint64(s.length)
 	t.added = append(t.added, at)
 	return scratch
+}
+
+// wanted reports whether a term is one of a query's.
+func wanted(terms []QueryTerm, term string) bool {
+	return slices.ContainsFunc(terms, func(q QueryTerm) bool { return q.matches(term) })
 }
 
 // listOf returns the index of a term's list, a new one if there is none.
@@ -212,16 +217,25 @@ func (t *Table) find(id int64) (row int, ok bool) {
 	return int(t.rank[at]), true
 }
 
-func (t *Table) postings(term string) (list, error) {
-	id, ok := t.words.ids[term]
-	if !ok {
-		return list{}, nil
+func (t *Table) postings(term QueryTerm) (list, error) {
+	if !term.Prefix {
+		id, ok := t.words.ids[term.Term]
+		if !ok {
+			return list{}, nil
+		}
+		l, ok := t.terms[id]
+		if !ok {
+			return list{}, nil
+		}
+		return t.list(t.lists[l].slots), nil
 	}
-	l, ok := t.terms[id]
-	if !ok {
-		return list{}, nil
+	var found []list
+	for i := range t.lists {
+		if term.matches(t.words.Term(t.lists[i].term)) {
+			found = append(found, t.list(t.lists[i].slots))
+		}
 	}
-	return t.list(t.lists[l].slots), nil
+	return mergeLists(found)
 }
 
 func (t *Table) list(from []slotPosting) list {
