@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"recalld/memory"
 )
@@ -25,12 +26,16 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
+// settle is how long a repeated signal counts as the first one: wrappers and
+// terminals may deliver the same one twice.
+const settle = time.Second
+
 // run executes one command line and returns its exit code. SIGINT and SIGTERM
-// cancel it; a second one ends the process at once.
+// cancel it; another one after settle ends the process at once.
 func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() { time.AfterFunc(settle, stop) })
 	a := &app{in: in, out: out, errOut: errOut}
 	root := a.root()
 	root.SetArgs(args)

@@ -123,6 +123,9 @@ vectors of a model that is not active, by its number.`,
 			if err != nil {
 				return err
 			}
+			if models == nil {
+				models = []coordinator.ModelState{}
+			}
 			return a.print(map[string]any{"models": models}, func(w io.Writer) {
 				for _, m := range models {
 					writeModel(w, m)

@@ -53,7 +53,7 @@ newest records.`,
 	f.BoolVar(&request.FullContent, "full", false, "whole texts instead of previews, under a budget")
 	f.BoolVar(&request.Deep, "deep", false, "lower the gate and ignore age")
 	f.StringVar(&request.SourceID, "source-id", "", "only records whose source id starts with this")
-	f.StringSliceVar(&request.Exclude, "exclude", nil, "drop rows that begin with this text")
+	f.StringArrayVar(&request.Exclude, "exclude", nil, "drop a row that you hold already: its text, or its first 32 characters or more")
 	f.StringSliceVar(&request.Arms, "arms", nil, "vector, lexical, fts or all (default: the server's setting)")
 	f.StringVar(&lexical, "lexical", "", "fts: the compatibility arms instead of the word index")
 	f.StringVar(&request.Fusion, "fusion", "", "rsf or rrf (default: the server's setting)")

@@ -43,6 +43,9 @@ standard input.`,
 			if metadata != "" {
 				item.Metadata = json.RawMessage(metadata)
 			}
+			if item.Type == ingest.TypeProfile {
+				return &memory.FieldError{Field: "--type", Problem: "is profile", Limit: "memory, episode", Next: "use recalld profile"}
+			}
 			s, err := a.open(c.Context())
 			if err != nil {
 				return err
@@ -326,7 +329,7 @@ func (a *app) profileCommand() *cobra.Command {
 		Short: "Show or set what is known about an agent's user",
 		Example: `  recalld profile --agent mia
   recalld profile --agent mia --user ken "Ken prefers short answers. 甲殻類アレルギー。"
-  recalld profile --agent mia --user ken ""      # remove`,
+  recalld profile --agent mia --user ken ""                # remove it`,
 		Args: atMost(1, "TEXT"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.open(c.Context())
@@ -343,6 +346,9 @@ func (a *app) profileCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if profiles == nil {
+					profiles = []memory.Profile{}
+				}
 				return a.print(map[string]any{"profiles": profiles}, func(w io.Writer) {
 					for _, p := range profiles {
 						fmt.Fprintf(w, "%q  %s\n%s\n", p.UserID, p.Updated, visible(p.Content))
@@ -356,7 +362,11 @@ func (a *app) profileCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(profile, func(w io.Writer) { fmt.Fprintf(w, "profile of %q set\n", profile.UserID) })
+			word := "set"
+			if request.Content == "" {
+				word = "removed"
+			}
+			return a.print(profile, func(w io.Writer) { fmt.Fprintf(w, "profile of %q %s\n", profile.UserID, word) })
 		},
 	}
 	agentFlag(c, &request.Agent)

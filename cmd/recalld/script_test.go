@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"recalld/front/api"
+)
+
+// TestScripts runs the command line as a user does. Beside testscript's own
+// commands a script has
+//
+//	exits CODE program args...   the exit code, exactly
+//	json PATH WORD               a value of the last output, a dotted path
+//	serving DIR                  wait until the server of DIR answers
+//	appears GLOB                 wait until a file of that name is there
+//	terminate                    SIGTERM to what runs in the background
+//	lines N FILE                 N different records as jsonl
+//	binary FILE                  a line of jsonl that is no UTF-8
+//	invert FILE OFFSET           invert one byte
+//	truncate FILE SIZE
+//	sql FILE STATEMENT           change a data file behind recalld's back
+//
+// RR-450
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		ContinueOnError: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			runtime, err := os.MkdirTemp("/tmp", "rt-")
+			if err != nil {
+				return err
+			}
+			env.Defer(func() { os.RemoveAll(runtime) })
+			env.Setenv("XDG_RUNTIME_DIR", runtime)
+			env.Setenv("RECALLD_DATA", filepath.Join(env.WorkDir, "data"))
+			env.Setenv("RECALLD_AGENT", "mia")
+			env.Setenv("HOME", env.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":     scriptExits,
+			"json":      scriptJSON,
+			"serving":   scriptServing,
+			"appears":   scriptAppears,
+			"terminate": scriptTerminate,
+			"lines":     scriptLines,
+			"binary":    scriptBinary,
+			"invert":    scriptInvert,
+			"truncate":  scriptTruncate,
+			"sql":       scriptSQL,
+		},
+	})
+}
+
+func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
+	var value any
+	decoder := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
+	decoder.UseNumber()
+	ts.Check(decoder.Decode(&value))
+	if decoder.More() {
+		ts.Fatalf("more than one JSON value")
+	}
+	var found string
+	switch at := walk(value, strings.Split(args[0], ".")).(type) {
+	case string:
+		found = at
+	default:
+		text, err := json.Marshal(at)
+		ts.Check(err)
+		found = string(text)
+	}
+	if (found == args[1]) == neg {
+		ts.Fatalf("%s is %s", args[0], found)
+	}
+}
+
+// walk follows a path of keys, indices, and len for a list's length; nil when it
+// leads nowhere.
+func walk(value any, path []string) any {
+	for _, step := range path {
+		switch at := value.(type) {
+		case map[string]any:
+			value = at[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			switch {
+			case step == "len":
+				value = len(at)
+			case err != nil || i >= len(at):
+				return nil
+			default:
+				value = at[i]
+			}
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+// until polls without a limit of its own; the test's own time-out ends it.
+func until(ok func() bool) {
+	for !ok() {
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func scriptServing(ts *testscript.TestScript, _ bool, args []string) {
+	until(func() bool {
+		client, err := api.Dial(ts.MkAbs(args[0]))
+		if err != nil {
+			return false
+		}
+		ts.Check(client.Close())
+		return true
+	})
+}
+
+func scriptAppears(ts *testscript.TestScript, _ bool, args []string) {
+	until(func() bool {
+		found, err := filepath.Glob(ts.MkAbs(args[0]))
+		ts.Check(err)
+		return len(found) > 0
+	})
+}
+
+func scriptTerminate(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, c := range ts.BackgroundCmds() {
+		ts.Check(c.Process.Signal(syscall.SIGTERM))
+	}
+}
+
+func scriptLines(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var b bytes.Buffer
+	for i := range n {
+		fmt.Fprintf(&b, "{\"content\":\"note %d about the harbour, 第%d条记录\",\"message_id\":\"n-%d\"}\n", i, i, i)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b.Bytes(), 0o600))
+}
+
+func scriptBinary(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte("{\"content\":\"caf\xe9\"}\n"), 0o600))
+}
+
+func scriptInvert(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	at, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	raw, err := os.ReadFile(path)
+	ts.Check(err)
+	raw[at] = ^raw[at]
+	ts.Check(os.WriteFile(path, raw, 0o600))
+}
+
+func scriptTruncate(ts *testscript.TestScript, _ bool, args []string) {
+	size, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
+}
+
+func scriptSQL(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite3", ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.Exec(args[1])
+	ts.Check(errors.Join(err, db.Close()))
+}
