@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"math"
+	"strconv"
 
 	"recalld/memory"
 )
@@ -62,13 +63,14 @@ const places = 1e6
 func rounded(x float64) float64 { return math.Round(x*places) / places }
 
 // significant is an arm's key as it stands in an answer: arms have scales of
-// their own, so it keeps six digits wherever they are.
+// their own, so it keeps six digits wherever they are. Decimal text is rounded
+// exactly, where a power of ten found by math.Log10 depends on the processor.
 func significant(x float64) float64 {
 	if x == 0 {
 		return 0
 	}
-	scale := math.Pow(10, 5-math.Floor(math.Log10(math.Abs(x))))
-	return math.Round(x*scale) / scale
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 5, 64), 64) // six digits never overflow
+	return rounded
 }
 
 func roundedPointer(x float64) *float64 {

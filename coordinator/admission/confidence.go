@@ -3,6 +3,7 @@ package admission
 import (
 	"math"
 
+	"recalld/coordinator/portable"
 	"recalld/memory"
 )
 
@@ -81,7 +82,7 @@ func (c Scorer) floor(r memory.Record, now int64) float64 {
 		return c.DecayFloor
 	}
 	since := max(0, float64(now-r.LastRecalled.Milli)/hour)
-	boost := math.Log(1+float64(r.RecallCount)) * c.RecallBoost / (1 + float64(since*c.BoostDecay))
+	boost := portable.Log(1+float64(r.RecallCount)) * c.RecallBoost / (1 + float64(since*c.BoostDecay))
 	return min(c.DecayCeil, c.DecayFloor+boost)
 }
 
@@ -102,6 +103,9 @@ func clamp(x, lo, hi float64) float64 { return max(lo, min(hi, x)) }
 
 // round rounds half away from zero to the given number of decimal places.
 func round(x float64, places int) float64 {
-	scale := math.Pow(10, float64(places))
+	scale := 1.0
+	for range places {
+		scale = float64(scale * 10)
+	}
 	return math.Round(x*scale) / scale
 }

@@ -1,6 +1,6 @@
 package admission
 
-import "math"
+import "recalld/coordinator/portable"
 
 // UnscoredPool is the number of records in scope from which unscored rows pass
 // the gate (RR-423).
@@ -61,7 +61,7 @@ func heuristic(pool int64) float64 {
 	if pool <= 0 {
 		return .5
 	}
-	share := min(1, math.Log(float64(pool)+1)/math.Log(500))
+	share := min(1, portable.Log(float64(pool)+1)/portable.Log(500))
 	return .5 - float64(.3*share)
 }
 

@@ -1,8 +1,7 @@
 package prior
 
 import (
-	"math"
-
+	"recalld/coordinator/portable"
 	"recalld/memory"
 )
 
@@ -31,5 +30,5 @@ func (b Boundary) Factor(r memory.Record) float64 {
 		return 1
 	}
 	hours := float64(b.Newest.Milli-when.Milli) / 3_600_000
-	return max(math.Exp(-float64(b.Rate*hours)), b.Floor)
+	return max(portable.Exp(-float64(b.Rate*hours)), b.Floor)
 }
