@@ -308,7 +308,7 @@ func (x *Index) Replace(files []*File, recent bool, by *File) error {
 			return errors.New("replace postings: a file is not in the index")
 		}
 	}
-	x.files = slices.DeleteFunc(x.files, func(f *File) bool { return slices.Contains(files, f) })
+	x.files = slices.DeleteFunc(slices.Clone(x.files), func(f *File) bool { return slices.Contains(files, f) })
 	if by != nil {
 		x.files = append(x.files, by)
 	}
