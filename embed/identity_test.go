@@ -59,7 +59,7 @@ func TestCompareThresholds(t *testing.T) {
 	}
 }
 
-// BR-107: what cannot be compared is not the same.
+// DECISIONS 10: what cannot be compared is not the same.
 func TestCompareRefusesTheIncomparable(t *testing.T) {
 	id := hashIdentity(t)
 	for name, change := range map[string]func(*Identity){

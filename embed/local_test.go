@@ -189,7 +189,7 @@ func TestStaticCrossesLanguages(t *testing.T) {
 	}
 }
 
-// RR-092 counts in code points; a window never ends beyond its text.
+// DECISIONS 26: windows are counted in code points; one never ends beyond its text.
 func TestLocalCountsTokens(t *testing.T) {
 	for backend, m := range locals(t) {
 		counter := m.(TokenCounter)

@@ -448,7 +448,7 @@ func TestRemoteKey(t *testing.T) {
 	}
 }
 
-// A server that has no window setting and counts no tokens says so (RR-092); one
+// A server that has no window setting and counts no tokens says so (DECISIONS 26); one
 // that counts tells its window.
 func TestRemoteCountsTokens(t *testing.T) {
 	s := newServer(t)
