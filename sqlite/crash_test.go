@@ -29,11 +29,15 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(childPath); path != "" {
 		workUntilKilled(path, os.Getenv(childPath+"_ROUND"))
 	}
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
-	if !given {
-		if err := flag.Set("rapid.checks", fmt.Sprint(rapidChecks)); err != nil {
-			panic(err)
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range map[string]string{"rapid.checks": fmt.Sprint(rapidChecks), "rapid.nofailfile": "true"} {
+		if given[name] {
+			continue
+		}
+		if err := flag.Set(name, value); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
 		}
 	}
 	os.Exit(m.Run())

@@ -16,28 +16,26 @@ import (
 // wildcards, a name that differs in case only, and three scripts.
 var names = []string{"", "a", "A", "b", "a%", "_", "a'--", "東京", "上海", "é", "e\u0301"}
 
-func drawCell(t *rapid.T, label string) memory.Cell {
-	return memory.Cell{
-		Agent:   rapid.SampledFrom(names[1:]).Draw(t, label+" agent"),
-		Project: rapid.SampledFrom(names).Draw(t, label+" project"),
-		Channel: rapid.SampledFrom(names).Draw(t, label+" channel"),
-	}
+// axis is the names of one axis that a check uses, distinct, ” first.
+func axis(t *rapid.T, label string) []string {
+	drawn := rapid.SliceOfNDistinct(rapid.SampledFrom(names[1:]), 2, 2, rapid.ID[string]).Draw(t, label)
+	return append([]string{""}, drawn...)
 }
 
-func drawScope(t *rapid.T) memory.Scope {
-	c := drawCell(t, "scope")
-	s := memory.Scope{Agent: c.Agent}
-	if rapid.Bool().Draw(t, "with project") {
-		s.Project = &c.Project
+// optional is every value that a scope's axis can take: absent, each name, and
+// one that no row has.
+func optional(names []string) []*string {
+	values := []*string{nil, pointer("elsewhere")}
+	for _, n := range names {
+		values = append(values, &n)
 	}
-	if rapid.Bool().Draw(t, "with channel") {
-		s.Channel = &c.Channel
-	}
-	return s
+	return values
 }
 
-// TestPredicateIsScope holds every read to the predicate, and the predicate to
-// memory.Scope.Contains, over planted rows that all match.
+// TestPredicateIsScope plants a memory and an episode that match everything in
+// every cell of two agents, three projects and three channels, and reads them in
+// every scope in every way: each read returns the rows that
+// memory.Scope.Contains names and no other.
 // RR-439, RR-440, RR-441, RR-016, DECISIONS 3
 func TestPredicateIsScope(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -51,13 +49,18 @@ func TestPredicateIsScope(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
+		agents, projects, channels := axis(rt, "agents")[1:], axis(rt, "projects"), axis(rt, "channels")
 		cells := map[memory.Ref]memory.Cell{}
 		var memories []sqlite.NewMemory
 		var episodes []sqlite.NewEpisode
-		for i := range rapid.IntRange(1, 30).Draw(rt, "rows") {
-			c := drawCell(rt, "row")
-			memories = append(memories, sqlite.NewMemory{Cell: c, Content: fmt.Sprint("planted needle ", i), Vector: []float32{1}, Model: m, Time: memory.Time{Milli: int64(i), Known: true}})
-			episodes = append(episodes, sqlite.NewEpisode{Cell: c, Summary: fmt.Sprint("planted needle ", i), Queue: []int64{m}})
+		for _, agent := range agents {
+			for _, project := range projects {
+				for _, channel := range channels {
+					c, n := cell(agent, project, channel), len(memories)
+					memories = append(memories, sqlite.NewMemory{Cell: c, Content: fmt.Sprint("planted needle ", n), Vector: []float32{1}, Model: m, Time: memory.Time{Milli: int64(n), Known: true}})
+					episodes = append(episodes, sqlite.NewEpisode{Cell: c, Summary: fmt.Sprint("planted needle ", n), Queue: []int64{m}})
+				}
+			}
 		}
 		stored, err := s.StoreMemories(ctx, memories)
 		if err != nil {
@@ -74,101 +77,113 @@ func TestPredicateIsScope(t *testing.T) {
 		for i, r := range stored {
 			cells[r.Ref], refs = episodes[i].Cell, append(refs, r.Ref)
 		}
-
-		scope := drawScope(rt)
-		var want, wantMemories, wantEpisodes []memory.Ref
-		for _, ref := range refs {
-			if scope.Contains(cells[ref]) {
-				want = append(want, ref)
-				if ref.Kind == memory.KindMemory {
-					wantMemories = append(wantMemories, ref)
-				} else {
-					wantEpisodes = append(wantEpisodes, ref)
+		if len(cells) != 36 {
+			rt.Fatalf("%d rows of 36 were stored", len(cells))
+		}
+		for _, agent := range append(agents, "nobody") {
+			for _, project := range optional(projects) {
+				for _, channel := range optional(channels) {
+					readsAre(rt, s, m, memory.Scope{Agent: agent, Project: project, Channel: channel}, refs, cells)
 				}
 			}
-		}
-		v, err := s.View(ctx)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		defer v.Close()
-		same := func(what string, got, want []memory.Ref) {
-			got = slices.Clone(got)
-			slices.SortFunc(got, memory.CompareRefs)
-			want = slices.Clone(want)
-			slices.SortFunc(want, memory.CompareRefs)
-			if !slices.Equal(got, want) {
-				rt.Fatalf("%s: got %v, want %v", what, got, want)
-			}
-		}
-		refsOf := func(records []memory.Record, err error) []memory.Ref {
-			if err != nil {
-				rt.Fatal(err)
-			}
-			var refs []memory.Ref
-			for _, r := range records {
-				if r.Cell != cells[r.Ref] {
-					rt.Fatalf("%s comes from %v, was stored in %v", r.Ref, r.Cell, cells[r.Ref])
-				}
-				refs = append(refs, r.Ref)
-			}
-			return refs
-		}
-		candidates := func(found []memory.Candidate, truncated bool, err error) []memory.Ref {
-			if err != nil || truncated {
-				rt.Fatal(truncated, err)
-			}
-			var refs []memory.Ref
-			for _, c := range found {
-				refs = append(refs, c.Ref)
-			}
-			return refs
-		}
-		same("hydrate", refsOf(v.Hydrate(scope, refs)), want)
-		same("list memories", refsOf(v.List(scope, sqlite.Filter{Kind: memory.KindMemory, Limit: 100})), wantMemories)
-		same("list episodes", refsOf(v.List(scope, sqlite.Filter{Kind: memory.KindEpisode, Limit: 100, NewestFirst: true})), wantEpisodes)
-		same("recent", refsOf(v.Recent(scope, []memory.Kind{memory.KindMemory, memory.KindEpisode}, 100)), want)
-		q := sqlite.BuildFTSQuery("needle")
-		same("match memories", candidates(v.MatchFTS(scope, memory.KindMemory, q, 100, "")), wantMemories)
-		same("match episodes", candidates(v.MatchFTS(scope, memory.KindEpisode, q, 100, "")), wantEpisodes)
-		same("substring", candidates(v.Substring(scope, "needle", 100, "")), wantMemories)
-
-		all, err := v.Cells(scope)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		var sum sqlite.CellStats
-		var ids []int64
-		for _, c := range all {
-			if !scope.Contains(c.Cell) {
-				rt.Fatalf("cell %v is outside", c.Cell)
-			}
-			sum.Add(c)
-			ids = append(ids, c.ID)
-		}
-		if sum.Memories != int64(len(wantMemories)) || sum.Episodes != int64(len(wantEpisodes)) || sum.Embedded[m] != int64(len(wantMemories)) {
-			rt.Fatalf("counted %+v, want %d and %d", sum, len(wantMemories), len(wantEpisodes))
-		}
-		var streamed, texts []memory.Ref
-		if err := v.Vectors(m, ids, func(ref memory.Ref, _ int64, _ []float32) error { streamed = append(streamed, ref); return nil }); err != nil {
-			rt.Fatal(err)
-		}
-		same("vectors", streamed, wantMemories)
-		if err := v.Texts(ids, func(x sqlite.Text) error { texts = append(texts, x.Ref); return nil }); err != nil {
-			rt.Fatal(err)
-		}
-		same("texts", texts, want)
-		if pending, err := v.PendingIn(scope, m); err != nil || pending != int64(len(wantEpisodes)) {
-			rt.Fatal(pending, err)
-		}
-		oldest, newest, dated, err := v.Times(scope)
-		if err != nil || dated != (len(wantMemories) > 0) {
-			rt.Fatal(dated, err)
-		}
-		if dated && (oldest != wantMemories[0].ID-1 || newest != wantMemories[len(wantMemories)-1].ID-1) {
-			rt.Fatalf("times %d to %d, want those of %v", oldest, newest, wantMemories)
 		}
 	})
+}
+
+// readsAre holds every read of a scope to the rows whose cells it contains.
+func readsAre(rt *rapid.T, s *sqlite.Store, m int64, scope memory.Scope, refs []memory.Ref, cells map[memory.Ref]memory.Cell) {
+	var want, wantMemories, wantEpisodes []memory.Ref
+	for _, ref := range refs {
+		if scope.Contains(cells[ref]) {
+			want = append(want, ref)
+			if ref.Kind == memory.KindMemory {
+				wantMemories = append(wantMemories, ref)
+			} else {
+				wantEpisodes = append(wantEpisodes, ref)
+			}
+		}
+	}
+	v, err := s.View(context.Background())
+	if err != nil {
+		rt.Fatal(err)
+	}
+	defer v.Close()
+	same := func(what string, got, want []memory.Ref) {
+		got = slices.Clone(got)
+		slices.SortFunc(got, memory.CompareRefs)
+		want = slices.Clone(want)
+		slices.SortFunc(want, memory.CompareRefs)
+		if !slices.Equal(got, want) {
+			rt.Fatalf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	refsOf := func(records []memory.Record, err error) []memory.Ref {
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var refs []memory.Ref
+		for _, r := range records {
+			if r.Cell != cells[r.Ref] {
+				rt.Fatalf("%s comes from %v, was stored in %v", r.Ref, r.Cell, cells[r.Ref])
+			}
+			refs = append(refs, r.Ref)
+		}
+		return refs
+	}
+	candidates := func(found []memory.Candidate, truncated bool, err error) []memory.Ref {
+		if err != nil || truncated {
+			rt.Fatal(truncated, err)
+		}
+		var refs []memory.Ref
+		for _, c := range found {
+			refs = append(refs, c.Ref)
+		}
+		return refs
+	}
+	same("hydrate", refsOf(v.Hydrate(scope, refs)), want)
+	same("list memories", refsOf(v.List(scope, sqlite.Filter{Kind: memory.KindMemory, Limit: 100})), wantMemories)
+	same("list episodes", refsOf(v.List(scope, sqlite.Filter{Kind: memory.KindEpisode, Limit: 100, NewestFirst: true})), wantEpisodes)
+	same("recent", refsOf(v.Recent(scope, []memory.Kind{memory.KindMemory, memory.KindEpisode}, 100)), want)
+	q := sqlite.BuildFTSQuery("needle")
+	same("match memories", candidates(v.MatchFTS(scope, memory.KindMemory, q, 100, "")), wantMemories)
+	same("match episodes", candidates(v.MatchFTS(scope, memory.KindEpisode, q, 100, "")), wantEpisodes)
+	same("substring", candidates(v.Substring(scope, "needle", 100, "")), wantMemories)
+
+	all, err := v.Cells(scope)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	var sum sqlite.CellStats
+	var ids []int64
+	for _, c := range all {
+		if !scope.Contains(c.Cell) {
+			rt.Fatalf("cell %v is outside", c.Cell)
+		}
+		sum.Add(c)
+		ids = append(ids, c.ID)
+	}
+	if sum.Memories != int64(len(wantMemories)) || sum.Episodes != int64(len(wantEpisodes)) || sum.Embedded[m] != int64(len(wantMemories)) {
+		rt.Fatalf("counted %+v, want %d and %d", sum, len(wantMemories), len(wantEpisodes))
+	}
+	var streamed, texts []memory.Ref
+	if err := v.Vectors(m, ids, func(ref memory.Ref, _ int64, _ []float32) error { streamed = append(streamed, ref); return nil }); err != nil {
+		rt.Fatal(err)
+	}
+	same("vectors", streamed, wantMemories)
+	if err := v.Texts(ids, func(x sqlite.Text) error { texts = append(texts, x.Ref); return nil }); err != nil {
+		rt.Fatal(err)
+	}
+	same("texts", texts, want)
+	if pending, err := v.PendingIn(scope, m); err != nil || pending != int64(len(wantEpisodes)) {
+		rt.Fatal(pending, err)
+	}
+	oldest, newest, dated, err := v.Times(scope)
+	if err != nil || dated != (len(wantMemories) > 0) {
+		rt.Fatal(dated, err)
+	}
+	if dated && (oldest != wantMemories[0].ID-1 || newest != wantMemories[len(wantMemories)-1].ID-1) {
+		rt.Fatalf("times %d to %d, want those of %v", oldest, newest, wantMemories)
+	}
 }
 
 // TestForeignRefsAreUnknownRefs: asking for another agent's record, changing it,
