@@ -35,7 +35,7 @@ func (c *Coordinator) GetContents(ctx context.Context, r ContentsRequest) (*Cont
 			refs = append(refs, h.ref)
 		}
 	}
-	view, err := c.store.View(ctx)
+	view, err := c.store.ViewRecords(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("get contents: %w", err)
 	}

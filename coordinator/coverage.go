@@ -32,6 +32,9 @@ func (t *turn) coverage() (Coverage, error) {
 			return c, err
 		}
 	}
+	for _, r := range t.results {
+		c.Full = c.Full && !r.Partial
+	}
 	for _, name := range t.asksFor() {
 		if name != arm.VectorName {
 			continue

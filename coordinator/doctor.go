@@ -120,7 +120,7 @@ func (c *Coordinator) checkQueue(ctx context.Context) (sqlite.Finding, error) {
 }
 
 func (c *Coordinator) checkCalibration(ctx context.Context) (sqlite.Finding, error) {
-	view, err := c.store.View(ctx)
+	view, err := c.store.ViewRecords(ctx)
 	if err != nil {
 		return sqlite.Finding{}, err
 	}

@@ -21,7 +21,7 @@ func (c *Coordinator) Export(ctx context.Context, r ExportRequest, each func(lin
 	if err := scope.Check(); err != nil {
 		return err
 	}
-	view, err := c.store.View(ctx)
+	view, err := c.store.ViewRecords(ctx)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}

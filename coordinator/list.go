@@ -36,7 +36,7 @@ func (c *Coordinator) List(ctx context.Context, r ListRequest) (*ListResponse, e
 		}
 		filter.After = after.ID
 	}
-	view, err := c.store.View(ctx)
+	view, err := c.store.ViewRecords(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list: %w", err)
 	}

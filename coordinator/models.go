@@ -211,8 +211,10 @@ func (m *models) ask(ctx context.Context, p plan) asked {
 	defer cancel()
 
 	var a asked
-	v, drifted, err := m.query(ctx, m.writer, p)
-	m.observe(err)
+	v, fresh, drifted, err := m.query(ctx, m.writer, p)
+	if fresh || err != nil {
+		m.observe(err)
+	}
 	switch {
 	case err != nil:
 		a.reason, a.detail = reasonOf(err)
@@ -222,21 +224,23 @@ func (m *models) ask(ctx context.Context, p plan) asked {
 		a.vectors, a.drifted = append(a.vectors, v), drifted
 	}
 	if m.previous != nil {
-		if v, _, err := m.query(ctx, m.previous, p); err == nil && v.Vector != nil {
+		if v, _, _, err := m.query(ctx, m.previous, p); err == nil && v.Vector != nil {
 			a.vectors = append(a.vectors, v)
 		}
 	}
 	return a
 }
 
-func (m *models) query(ctx context.Context, s *seat, p plan) (v arm.ModelVector, drifted bool, err error) {
+// query embeds the text of a plan under one model; fresh says that the model was
+// asked for it, and not the cache.
+func (m *models) query(ctx context.Context, s *seat, p plan) (v arm.ModelVector, fresh, drifted bool, err error) {
 	k, err := m.identify(ctx, s)
 	if err != nil {
-		return v, false, err
+		return v, false, false, err
 	}
 	_, cache, _ := s.now()
-	vector, _, err := cache.Embed(ctx, p.question.Scope.Agent, p.question.Text)
-	return arm.ModelVector{Model: k.id, Vector: vector}, k.verdict == embed.Drifted, err
+	vector, hit, err := cache.Embed(ctx, p.question.Scope.Agent, p.question.Text)
+	return arm.ModelVector{Model: k.id, Vector: vector}, !hit, k.verdict == embed.Drifted, err
 }
 
 // vectors are the query under the models that answer the agent: its active

@@ -75,7 +75,7 @@ func (c *Coordinator) SetSetting(ctx context.Context, name, value string) (Setti
 
 // Models returns every model that the file knows, by id.
 func (c *Coordinator) Models(ctx context.Context) ([]ModelState, error) {
-	view, err := c.store.View(ctx)
+	view, err := c.store.ViewRecords(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
@@ -226,7 +226,7 @@ func (c *Coordinator) drained(ctx context.Context, model int64) error {
 // waitingAgents returns every agent, and those with records that still wait for
 // the model; nil when the model is not being built.
 func (c *Coordinator) waitingAgents(ctx context.Context, model int64) (waiting map[string]bool, agents []string, err error) {
-	view, err := c.store.View(ctx)
+	view, err := c.store.ViewRecords(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

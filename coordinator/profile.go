@@ -40,7 +40,7 @@ func (c *Coordinator) Profiles(ctx context.Context, agent string, userID *string
 	if err := checkAgent(agent); err != nil {
 		return nil, err
 	}
-	view, err := c.store.View(ctx)
+	view, err := c.store.ViewRecords(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("profiles: %w", err)
 	}

@@ -3,8 +3,10 @@ package coordinator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"recalld/coordinator/admission"
 	"recalld/coordinator/arm"
@@ -22,7 +24,7 @@ func (c *Coordinator) Recall(ctx context.Context, r RecallRequest) (*RecallRespo
 		return nil, err
 	}
 	asked := c.models.ask(ctx, p)
-	view, err := c.store.View(ctx)
+	view, err := c.snapshot(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("recall: %w", err)
 	}
@@ -34,6 +36,39 @@ func (c *Coordinator) Recall(ctx context.Context, r RecallRequest) (*RecallRespo
 	}
 	return answer, nil
 }
+
+// snapshot opens the recall's one view of the file. Arms that read the full-text
+// index want it up to date; a batch that is being written to it is waited for.
+func (c *Coordinator) snapshot(ctx context.Context, p plan) (*sqlite.View, error) {
+	if !slices.ContainsFunc(p.arms, func(name string) bool { return name != arm.VectorName }) || p.listing() {
+		return c.store.ViewRecords(ctx)
+	}
+	for try := 0; ; try++ {
+		view, err := c.store.View(ctx)
+		if err != nil {
+			return nil, err
+		}
+		waiting, err := view.Unindexed()
+		if err == nil && (waiting == 0 || try == indexTries || c.store.ReadOnly()) {
+			return view, nil
+		}
+		if err := errors.Join(err, view.Close()); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(indexPause):
+		}
+	}
+}
+
+// How often and how long a recall waits for a batch on its way into the
+// full-text index.
+const (
+	indexTries = 10
+	indexPause = 2 * time.Millisecond
+)
 
 // turn is one recall on one snapshot.
 type turn struct {
@@ -141,8 +176,10 @@ func (t *turn) runArms() error {
 	for _, name := range t.arms {
 		q := t.question
 		if name == arm.VectorName {
-			if !t.asked.usable() {
+			if t.asked.reason != "" {
 				t.degrade(name, t.asked.reason, t.asked.detail)
+			}
+			if !t.asked.usable() {
 				continue
 			}
 			vectors, notes, err := t.c.models.vectors(t.view, q.Scope.Agent, t.asked)

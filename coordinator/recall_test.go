@@ -484,7 +484,11 @@ func TestAutocutOnConfidence(t *testing.T) {
 	b := open(t, map[string]string{"gate.autocut_ratio": "0.01", "confidence.decay_floor": "0.01"})
 	b.put("mia", days()...)
 	ask := func(gate string) *RecallResponse {
-		return b.recall(RecallRequest{Agent: "mia", Query: "staging database server deploy", Gate: gate, Explain: true})
+		return b.recall(RecallRequest{Agent: "mia", Query: "staging database server deploy train guitar lesson disk", Gate: gate, Explain: true})
+	}
+	// A low threshold lets enough rows through for a gap to cut.
+	if err := b.store.PutCalibration(t.Context(), sqlite.Calibration{Agent: "mia", Model: 1, Dims: 512, Signal: "rsf", Method: "separation", Precision: "balanced", Threshold: .01, ScoringVersion: admission.ScoringVersion}); err != nil {
+		t.Fatal(err)
 	}
 	stage := func(a *RecallResponse) (n int) {
 		for _, e := range a.Explain.Exclusions {
@@ -494,8 +498,8 @@ func TestAutocutOnConfidence(t *testing.T) {
 		}
 		return n
 	}
-	if n := stage(ask("on")); n != 0 {
-		t.Errorf("a fused list lost %d rows to autocut", n)
+	if fused := ask("on"); stage(fused) != 0 || len(fused.Rows) < 3 {
+		t.Errorf("a fused list of %d lost %d rows to autocut", len(fused.Rows), stage(fused))
 	}
 	if _, err := b.SetSetting(t.Context(), "confidence.enabled", "true"); err != nil {
 		t.Fatal(err)

@@ -46,6 +46,7 @@ type Result struct {
 	Candidates []memory.Candidate // best first in the total order, at most Depth
 	Unscored   bool               // keys order rows but measure no similarity
 	Truncated  bool               // more rows qualified than Depth
+	Partial    bool               // rows in scope may not have been seen
 	Scanned    int64              // rows read
 	Degraded   []Degradation
 }
@@ -59,6 +60,7 @@ type Degradation struct {
 // The reasons that arms give.
 const (
 	ReasonSharedStatistics = "fts_shared_statistics" // bm25() counted other agents' rows
+	ReasonNotIndexed       = "not_indexed"           // rows wait for the full-text index, which cannot be written
 	ReasonNotEmbedded      = "not_embedded"          // rows in scope have no vector yet
 	ReasonQueryTruncated   = "query_truncated"       // terms of a long query were left out
 	ReasonTwoModels        = "two_models"            // ranks of two models were merged

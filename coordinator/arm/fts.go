@@ -43,6 +43,13 @@ func (f *FTS) Search(_ context.Context, view *sqlite.View, q Query) (Result, err
 		out.Degraded = append(out.Degraded, Degradation{Reason: ReasonQueryTruncated, Detail: "only the first 64 distinct terms were searched"})
 	}
 	if query.Match != "" {
+		waiting, err := view.Unindexed()
+		if err != nil {
+			return out, fmt.Errorf("%s arm: %w", f.Name(), err)
+		}
+		if out.Partial = waiting > 0; out.Partial {
+			out.Degraded = append(out.Degraded, Degradation{Reason: ReasonNotIndexed, Detail: "the newest records are not in the full-text index, because the file cannot be written"})
+		}
 		candidates, truncated, err := view.MatchFTS(q.Scope, f.kind, query, q.Depth, source)
 		if err != nil {
 			return out, fmt.Errorf("%s arm: %w", f.Name(), err)
@@ -53,13 +60,13 @@ func (f *FTS) Search(_ context.Context, view *sqlite.View, q Query) (Result, err
 	case len(out.Candidates) > 0:
 		out.Degraded = append(out.Degraded, Degradation{Reason: ReasonSharedStatistics, Detail: "word weights come from all agents' records; the order may change with them"})
 	case f.kind == memory.KindMemory:
-		return keyword(view, q)
+		return f.keyword(view, q)
 	}
 	return out, nil
 }
 
 // keyword is the literal substring search that stands in for fts_memory.
-func keyword(view *sqlite.View, q Query) (Result, error) {
+func (f *FTS) keyword(view *sqlite.View, q Query) (Result, error) {
 	out := Result{Arm: KeywordName, Unscored: true}
 	candidates, truncated, err := view.Substring(q.Scope, q.Text, q.Depth, q.SourceID)
 	if err != nil {

@@ -171,7 +171,7 @@ func (m *Matrices) advance(view *sqlite.View) error {
 	if err != nil {
 		return err
 	}
-	if oldest > m.seen+1 { // trimmed past us
+	if oldest == 0 || oldest > m.seen+1 { // trimmed past us
 		m.clear()
 		m.seen = seq
 		return nil

@@ -23,10 +23,13 @@ import (
 // seconds; -rapid.checks asks for more.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	asked := false
-	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
-	if !asked {
-		if err := flag.Set("rapid.checks", "30"); err != nil {
+	given := make(map[string]bool)
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range map[string]string{"rapid.checks": "30", "rapid.shrinktime": "2s"} {
+		if given[name] {
+			continue
+		}
+		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
 	}
@@ -217,11 +220,15 @@ func TestCachedVectorsEqualTheFile(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if rapid.IntRange(0, 3).Draw(t, "trim") == 0 {
+				if err := w.store.TrimChanges(context.Background(), rapid.Int64Range(0, 60).Draw(t, "up to")); err != nil {
+					t.Fatal(err)
+				}
+			}
 			view, err := w.store.View(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
-			seq := view.Seq()
 			for range rapid.IntRange(1, 4).Draw(t, "searches") {
 				search(view)
 				if old != nil {
@@ -236,11 +243,6 @@ func TestCachedVectorsEqualTheFile(t *testing.T) {
 				old = view
 			} else {
 				view.Close()
-			}
-			if rapid.IntRange(0, 9).Draw(t, "trim") == 0 {
-				if err := w.store.TrimChanges(context.Background(), seq); err != nil {
-					t.Fatal(err)
-				}
 			}
 		}
 		if old != nil {
