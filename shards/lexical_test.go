@@ -1,0 +1,351 @@
+package shards
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"recalld/memory"
+	"recalld/sqlite"
+)
+
+// DECISIONS 1, 2, 4; ARCHITECTURE 8.1, 8.5: whatever is stored, changed, moved
+// and deleted, and however it is sealed, merged, built anew, deleted below the
+// index or reopened, a search gives what reading its snapshot directly gives,
+// in the newest snapshot and in one that stayed open.
+func TestSearchIsWhatDirectReadingGives(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		folder, err := os.MkdirTemp("", "shards-")
+		if err != nil {
+			r.Fatal(err)
+		}
+		w := &world{t: t, folder: folder, opts: Options{
+			Folder: filepath.Join(folder, "derived", "lexical"), SealRows: 1 << 40, SealText: 1 << 40,
+			BuildText: int64(rapid.SampledFrom([]int{1, 60, 1 << 20}).Draw(r, "build")), DirectRows: int64(rapid.SampledFrom([]int{1, 1000}).Draw(r, "direct")),
+		}}
+		w.openStore()
+		w.open()
+		defer os.RemoveAll(folder)
+		defer w.close()
+
+		agents := []string{"mia", "ken", "林"}
+		projects := []string{"", "atlas"}
+		var live []memory.Ref
+		owner := map[memory.Ref]string{}
+		cell := func() memory.Cell {
+			return memory.Cell{Agent: rapid.SampledFrom(agents).Draw(r, "agent"), Project: rapid.SampledFrom(projects).Draw(r, "project")}
+		}
+		pick := func() (memory.Ref, bool) {
+			if len(live) == 0 {
+				return memory.Ref{}, false
+			}
+			return live[rapid.IntRange(0, len(live)-1).Draw(r, "which")], true
+		}
+		var old *sqlite.View
+		defer func() {
+			if old != nil {
+				old.Close()
+			}
+		}()
+		ctx := context.Background()
+		check := func(view *sqlite.View) {
+			scope := memory.Scope{Agent: rapid.SampledFrom(agents).Draw(r, "asking")}
+			if rapid.Bool().Draw(r, "in project") {
+				scope.Project = &projects[1]
+			}
+			kind := rapid.SampledFrom([]memory.Kind{memory.KindMemory, memory.KindEpisode}).Draw(r, "kind")
+			if _, err := w.ask(view, scope, words(rapid.IntRange(0, 30).Draw(r, "query")), kind); err != nil {
+				r.Fatal(err)
+			}
+		}
+		actions := map[string]func(*rapid.T){
+			"store": func(*rapid.T) {
+				c := cell()
+				ref := w.say(c, rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(r, "session"), words(rapid.IntRange(0, 60).Draw(r, "text")))
+				if owner[ref] == "" {
+					live = append(live, ref)
+					owner[ref] = c.Agent
+				}
+			},
+			"episode": func(*rapid.T) {
+				c := cell()
+				res, err := w.store.StoreEpisodes(ctx, []sqlite.NewEpisode{{Cell: c, Summary: words(rapid.IntRange(0, 60).Draw(r, "summary")), Keywords: []string{words(len(live))}}})
+				if err != nil {
+					r.Fatal(err)
+				}
+				if ref := res[0].Ref; ref.ID != 0 && owner[ref] == "" {
+					live = append(live, ref)
+					owner[ref] = c.Agent
+				}
+			},
+			"change": func(*rapid.T) {
+				if ref, ok := pick(); ok {
+					text := words(rapid.IntRange(0, 60).Draw(r, "new text"))
+					_ = w.update(owner[ref], ref, sqlite.Patch{Content: &text}) // a text that is there already is refused
+				}
+			},
+			"move": func(*rapid.T) {
+				if ref, ok := pick(); ok {
+					to := rapid.SampledFrom(projects).Draw(r, "to")
+					_ = w.update(owner[ref], ref, sqlite.Patch{Project: &to})
+				}
+			},
+			"delete": func(*rapid.T) {
+				if ref, ok := pick(); ok {
+					w.delete(owner[ref], ref)
+				}
+			},
+			"delete agent": func(*rapid.T) {
+				if _, err := w.store.DeleteAgent(ctx, rapid.SampledFrom(agents).Draw(r, "leaving")); err != nil {
+					r.Fatal(err)
+				}
+			},
+			"seal": func(*rapid.T) {
+				if err := w.index.publish(ctx, true, nil); err != nil {
+					r.Fatal(err)
+				}
+			},
+			"merge": func(*rapid.T) {
+				err := w.index.publish(ctx, rapid.Bool().Draw(r, "seal too"), func(f []*file) []*file { return f })
+				if err != nil {
+					r.Fatal(err)
+				}
+			},
+			"erase": func(*rapid.T) {
+				if err := w.index.Erase(ctx); err != nil {
+					r.Fatal(err)
+				}
+			},
+			"reopen": func(*rapid.T) {
+				w.closeIndex()
+				w.open()
+			},
+			"delete derived": func(*rapid.T) {
+				// The goroutine may be writing there.
+				for os.RemoveAll(filepath.Join(w.folder, "derived")) != nil {
+				}
+			},
+			"trim": func(*rapid.T) {
+				if err := w.store.TrimChanges(ctx, w.index.Sealed()-1); err != nil {
+					r.Fatal(err)
+				}
+			},
+			"trim too much": func(*rapid.T) {
+				view := w.view()
+				defer view.Close()
+				if err := w.store.TrimChanges(ctx, view.Seq()); err != nil {
+					r.Fatal(err)
+				}
+			},
+			"keep a snapshot": func(*rapid.T) {
+				if old != nil {
+					old.Close()
+				}
+				old = w.view()
+			},
+			"ask the kept snapshot": func(*rapid.T) {
+				if old != nil {
+					check(old)
+				}
+			},
+			"ask": func(*rapid.T) {
+				view := w.view()
+				defer view.Close()
+				check(view)
+			},
+		}
+		r.Repeat(actions)
+	})
+}
+
+// bytesBelow reports which files below a folder contain a text.
+func bytesBelow(t testing.TB, folder, text string) (in []string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if err == nil && bytes.Contains(raw, []byte(text)) {
+			in = append(in, filepath.Base(path))
+		}
+		return err
+	})
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// DECISIONS 14: when Erase returns after a delete, a change of text or the end
+// of an agent, the words are in no file, a quarantined one included.
+func TestErasedWordsAreInNoFile(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.flood(cellOf("mia"), 200, words)
+	deleted := w.say(cellOf("mia"), "s", "the zanzibarite was deleted")
+	changed := w.say(cellOf("mia"), "s", "the quixotrope was changed")
+	w.say(cellOf("ken"), "s", "the umbrellium left with its agent")
+	ctx := context.Background()
+	if err := w.index.publish(ctx, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	rare := []string{"zanzibarit", "quixotrop", "umbrellium"}
+	for _, word := range rare {
+		if len(bytesBelow(t, w.opts.Folder, word)) == 0 {
+			t.Fatalf("%s is in no file to begin with", word)
+		}
+	}
+	aside := filepath.Join(w.opts.Folder, quarantined)
+	if err := os.MkdirAll(aside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(aside, "old"), []byte("zanzibarit"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.delete("mia", deleted)
+	text := "the new wording"
+	if err := w.update("mia", changed, sqlite.Patch{Content: &text}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.store.DeleteAgent(ctx, "ken"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.index.Erase(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range rare {
+		if in := bytesBelow(t, w.opts.Folder, word); len(in) > 0 {
+			t.Errorf("%s is still in %v", word, in)
+		}
+	}
+	w.same("mia", "zanzibarite quixotrope wording")
+	w.closeIndex()
+	w.open()
+	if a := w.same("mia", "zanzibarite quixotrope"); len(a.Hits) > 0 {
+		t.Errorf("found again after a restart: %v", refs(a.Hits))
+	}
+	if a := w.same("mia", "new wording"); len(a.Hits) != 1 || a.Hits[0].Ref != changed {
+		t.Errorf("the new text is found as %v", refs(a.Hits))
+	}
+}
+
+// ARCHITECTURE 6, DECISIONS 30: a damaged file is set aside, what it held is
+// built again, and every answer meanwhile is whole or says what it lacks.
+func TestDamagedFileIsSetAsideAndBuiltAgain(t *testing.T) {
+	for _, damage := range []struct {
+		name string
+		do   func(path string) error
+		open bool // while the index is open
+	}{
+		{"a bit, before the start", flip, false},
+		{"cut short, before the start", cut, false},
+		{"gone, before the start", os.Remove, false},
+		{"a bit, while open", flip, true},
+		{"cut short, while open", cut, true},
+	} {
+		t.Run(damage.name, func(t *testing.T) {
+			w := newWorld(t, Options{DirectRows: 100})
+			w.flood(cellOf("mia"), 300, words)
+			w.flood(cellOf("ken"), 50, words)
+			if err := w.index.publish(context.Background(), true, nil); err != nil {
+				t.Fatal(err)
+			}
+			want := w.same("mia", "harbor lantern")
+			if len(want.Hits) == 0 {
+				t.Fatal("nothing found to begin with")
+			}
+			path := filepath.Join(w.opts.Folder, w.index.files[0].Name)
+			if !damage.open {
+				w.closeIndex()
+			}
+			if err := os.Chmod(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage.do(path); err != nil {
+				t.Fatal(err)
+			}
+			if damage.open {
+				// Forget which checksums were right.
+				w.closeIndexKeepingFiles()
+			} else {
+				w.open()
+			}
+			for range 3 {
+				if a := w.same("mia", "harbor lantern"); a.NotBuilt == 0 && fmt.Sprint(a.Hits) != fmt.Sprint(want.Hits) {
+					t.Fatalf("%v, want %v", refs(a.Hits), refs(want.Hits))
+				}
+				w.same("ken", "harbor lantern")
+			}
+			w.settled()
+			if a := w.same("mia", "harbor lantern"); a.NotBuilt > 0 || fmt.Sprint(a.Hits) != fmt.Sprint(want.Hits) {
+				t.Fatalf("after building: %v, %d not built", refs(a.Hits), a.NotBuilt)
+			}
+			if damage.name != "gone, before the start" {
+				if _, err := os.Stat(filepath.Join(w.opts.Folder, quarantined, filepath.Base(path))); err != nil {
+					t.Errorf("the damaged file is not kept: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func flip(path string) error {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	raw[len(raw)/2] ^= 0x10
+	// In place, as a failing disk does: the mapping sees it.
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(raw, 0); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func cut(path string) error { return os.Truncate(path, 100) }
+
+// DECISIONS 4: a generation of another store, of another history, or one whose
+// change is not in the log any more is not used.
+func TestForeignGenerationIsNotUsed(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.flood(cellOf("mia"), 50, words)
+	if err := w.index.publish(context.Background(), true, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.closeIndex()
+	good, err := readManifest(w.opts.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*manifest){
+		"lineage":  func(m *manifest) { m.Lineage++ },
+		"truth":    func(m *manifest) { m.Truth = "another" },
+		"sequence": func(m *manifest) { m.Sequence += 1000 },
+		"analyser": func(m *manifest) { m.Analyser++ },
+	} {
+		m := good
+		change(&m)
+		if err := m.write(w.opts.Folder); err != nil {
+			t.Fatal(err)
+		}
+		w.open()
+		if s := w.index.State(); s.Rows > 0 && !strings.Contains(name, "none") && !s.Building && s.Files == len(good.Files) && w.index.files[0].Name == good.Files[0].Name && s.Applied == m.Sequence && name != "analyser" {
+			t.Errorf("%s: the generation was used", name)
+		}
+		w.settled()
+		w.same("mia", words(3))
+		w.closeIndex()
+	}
+	w.open()
+}

@@ -1,0 +1,192 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"recalld/lexical"
+	"recalld/sqlite"
+)
+
+// ErrPassed says that the index has moved past the snapshot and the scope is too
+// large to be read directly. Ask again in a newer snapshot.
+var ErrPassed = errors.New("the lexical index has moved past this snapshot")
+
+// Answer is what [Lexical.Search] found.
+type Answer struct {
+	lexical.Result
+	// NotBuilt is how many records of the scope were left out, because their cells
+	// have no postings yet and are too many to be read directly.
+	NotBuilt int64
+}
+
+// Search ranks the records of the cells, which must be those of one scope in the
+// snapshot, as the snapshot has them. q.Cells is filled in here. With patient, a
+// snapshot that the index has passed is read directly whatever it costs,
+// instead of [ErrPassed].
+func (l *Lexical) Search(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, q lexical.Query, patient bool) (Answer, error) {
+	a, err := l.search(ctx, view, cells, q, patient)
+	if !errors.Is(err, lexical.ErrCorrupt) {
+		return a, err
+	}
+	if err := l.quarantine(cells, err); err != nil {
+		return Answer{}, err
+	}
+	return l.search(ctx, view, cells, q, patient)
+}
+
+func (l *Lexical) search(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, q lexical.Query, patient bool) (Answer, error) {
+	var rows int64
+	q.Cells = make([]lexical.Cell, len(cells))
+	for i, c := range cells {
+		rows += c.Memories + c.Episodes
+		q.Cells[i] = lexical.Cell(c.ID)
+	}
+	for {
+		if err := l.follow(view); err != nil {
+			return Answer{}, fmt.Errorf("follow the change log: %w", err)
+		}
+		a, direct, err := l.indexed(ctx, cells, rows, view.Seq(), q, patient)
+		switch {
+		case errors.Is(err, errBehind):
+			continue
+		case direct:
+			a.Result, err = lexical.Scan(ctx, texts(view, q.Cells), q)
+		}
+		return a, err
+	}
+}
+
+// errBehind says that a new generation came between following the log and
+// searching, which takes the last changes over again.
+var errBehind = errors.New("the index is behind the snapshot")
+
+// indexed answers from the postings, or says that the scope is to be read
+// directly.
+func (l *Lexical) indexed(ctx context.Context, cells []sqlite.CellStats, rows, seq int64, q lexical.Query, patient bool) (a Answer, direct bool, err error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return Answer{}, false, errClosed
+	}
+	built, notBuilt, passed := l.fit(cells, seq)
+	switch {
+	case l.applied < seq:
+		return Answer{}, false, errBehind
+	case !passed && notBuilt == 0:
+	case rows <= l.opts.DirectRows || passed && patient:
+		return Answer{}, true, nil
+	case passed:
+		return Answer{}, false, ErrPassed
+	}
+	q.Cells, a.NotBuilt = built, notBuilt
+	err = guard(func() (err error) {
+		a.Result, err = l.index.Search(ctx, q)
+		return err
+	})
+	return a, false, err
+}
+
+// fit says which cells have postings, how many records the others hold, and
+// whether some cell was read in a later snapshot. l.mu is held.
+func (l *Lexical) fit(cells []sqlite.CellStats, seq int64) (built []lexical.Cell, notBuilt int64, passed bool) {
+	passed = l.floor > seq
+	for _, c := range cells {
+		cell := lexical.Cell(c.ID)
+		if l.missing.contains(cell) {
+			notBuilt += c.Memories + c.Episodes
+			continue
+		}
+		built = append(built, cell)
+		passed = passed || l.changed[cell] > seq
+	}
+	return built, notBuilt, passed
+}
+
+// errEnough ends a reading whose caller has seen enough.
+var errEnough = errors.New("enough")
+
+// texts are the records of some cells as the snapshot has them.
+func texts(view *sqlite.View, cells []lexical.Cell) iter.Seq2[lexical.Doc, error] {
+	return func(yield func(lexical.Doc, error) bool) {
+		ids := make([]int64, len(cells))
+		for i, c := range cells {
+			ids[i] = int64(c)
+		}
+		err := view.Texts(ids, func(t sqlite.Text) error {
+			if !yield(textDoc(t), nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(lexical.Doc{}, err)
+		}
+	}
+}
+
+func textDoc(t sqlite.Text) lexical.Doc {
+	return docOf(lexical.Cell(t.Cell), t.Ref, t.SourceID, t.Time, t.Content, t.Keywords)
+}
+
+// quarantine sets the damaged files aside and marks their cells as missing. When
+// every checksum is right, the damage is in what wrote them: all files of the
+// cells are set aside.
+func (l *Lexical) quarantine(cells []sqlite.CellStats, cause error) error {
+	l.work.Lock()
+	defer l.work.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errClosed
+	}
+	var bad []*file
+	for _, f := range l.files {
+		if guard(f.Verify) != nil {
+			bad = append(bad, f)
+		}
+	}
+	if len(bad) == 0 {
+		for _, f := range l.files {
+			for _, c := range cells {
+				if cell := lexical.Cell(c.ID); f.First <= cell && cell <= f.Last {
+					bad = append(bad, f)
+					break
+				}
+			}
+		}
+	}
+	if len(bad) == 0 {
+		return nil // somebody was faster
+	}
+	for _, f := range bad {
+		l.opts.Log.Warn("a file of postings is set aside and its cells are built anew", "file", f.Name, "error", cause)
+		if err := l.dismiss(f); err != nil {
+			return err
+		}
+	}
+	l.Wake()
+	return l.record()
+}
+
+// dismiss takes one damaged file out of the index. l.work and l.mu are held.
+func (l *Lexical) dismiss(f *file) error {
+	if err := l.index.Replace([]*lexical.File{f.File}, false, nil); err != nil {
+		return err
+	}
+	l.files = without(l.files, f)
+	l.missing, l.leftovers = l.missing.with(Span{f.First, f.Last}), true
+	if l.opts.Folder != "" {
+		if err := setAside(l.opts.Folder, f.Name); err != nil {
+			l.opts.Log.Warn("the file could not be set aside", "file", f.Name, "error", err)
+		}
+	}
+	return f.release()
+}
+
+func without(files []*file, gone ...*file) []*file {
+	return slices.DeleteFunc(slices.Clone(files), func(f *file) bool { return slices.Contains(gone, f) })
+}
