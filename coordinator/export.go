@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"recalld/memory"
 	"recalld/sqlite"
@@ -39,6 +41,7 @@ func (c *Coordinator) Export(ctx context.Context, r ExportRequest, each func(lin
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
+		slices.SortFunc(profiles, func(a, b memory.Profile) int { return strings.Compare(a.UserID, b.UserID) })
 		for _, p := range profiles {
 			if err := write(StoreItem{Type: "profile", UserID: p.UserID, Content: p.Content}); err != nil {
 				return fmt.Errorf("export: %w", err)

@@ -40,6 +40,11 @@ func (c *Coordinator) Profiles(ctx context.Context, agent string, userID *string
 	if err := checkAgent(agent); err != nil {
 		return nil, err
 	}
+	if userID != nil {
+		if err := memory.CheckName("user_id", *userID); err != nil {
+			return nil, err
+		}
+	}
 	view, err := c.store.ViewRecords(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("profiles: %w", err)
