@@ -65,6 +65,7 @@ and nothing changed.`,
 		a.doctorCommand(), a.calibrateCommand(), a.modelCommand(), a.configCommand(), a.statusCommand(),
 		a.versionCommand(), a.benchCommand(), a.completionCommand(),
 	)
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return checkPath("--data", a.data) }
 	completeValues(root)
 	return root
 }

@@ -65,6 +65,17 @@ func atMost(n int, what string) cobra.PositionalArgs {
 	}
 }
 
+// maxPath is the longest path that is handed to the system, in bytes.
+const maxPath = 4_096
+
+// checkPath refuses what no system takes as a path, before anything is opened.
+func checkPath(field, path string) error {
+	if len(path) <= maxPath && strings.IndexByte(path, 0) < 0 {
+		return nil
+	}
+	return &memory.FieldError{Field: field, Problem: memory.Shape(path) + " is not a path", Limit: fmt.Sprintf("%d bytes without NUL", maxPath), Next: "give the path of a file"}
+}
+
 // knownCommand refuses the name of a command that there is none of.
 func knownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -19,16 +19,16 @@ import (
 //go:embed sample/corpus.jsonl
 var sampleCorpus []byte
 
-// demoQuestion is one recall that the demo prints.
+// demoQuestion is one recall that the demo prints, and what its first row says.
 type demoQuestion struct {
-	agent, project, query string
+	agent, project, query, answer string
 }
 
 func demoQuestions() []demoQuestion {
 	return []demoQuestion{
-		{"engineer", "atlas", "what does ERR_POOL_EXHAUSTED mean and what was done about it?"},
-		{"companion", "", "家族の食べ物のアレルギーは?"},
-		{"engineer", "billing", "账单的舍入规则是什么?"},
+		{"engineer", "atlas", "Why did the database connections run out in December?", "retryBatch left transactions open"},
+		{"companion", "", "梅シロップの分量と仕込みの日", "梅"},
+		{"engineer", "billing", "对账时人民币差额多少以内算手续费尾差?", "自动对账设计说明"},
 	}
 }
 
@@ -48,7 +48,7 @@ go on until Ctrl-C. A second start finds the same data.`,
 				return err
 			}
 			defer s.Close()
-			if err := a.fill(c.Context(), s); err != nil {
+			if err := a.fill(c.Context(), s, sampleCorpus); err != nil {
 				return err
 			}
 			return a.serve(c.Context(), s, func(ctx context.Context) error {
@@ -65,9 +65,9 @@ go on until Ctrl-C. A second start finds the same data.`,
 // fillingName is a file that stands in the data folder while it is being filled.
 const fillingName = "filling"
 
-// fill imports the sample corpus into an empty store, or goes on with a filling
+// fill imports a corpus into an empty store, or goes on with a filling
 // that was interrupted.
-func (a *app) fill(ctx context.Context, s *session) error {
+func (a *app) fill(ctx context.Context, s *session, corpus []byte) error {
 	status, err := s.Status(ctx)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (a *app) fill(ctx context.Context, s *session) error {
 	if err := os.WriteFile(mark, nil, 0o600); err != nil {
 		return fmt.Errorf("fill %s: %w", a.data, err)
 	}
-	report, err := ingest.Run(ctx, ingest.NewReader(bytes.NewReader(sampleCorpus)), sinkOf(s), ingest.Options{})
+	report, err := ingest.Run(ctx, ingest.NewReader(bytes.NewReader(corpus)), sinkOf(s), ingest.Options{})
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,9 @@ must pass first. No server may be running on the folder.`,
 			if from == "" {
 				return usage("name the backup with --from")
 			}
+			if err := checkPath("--from", from); err != nil {
+				return err
+			}
 			lock, err := api.LockFolder(a.data)
 			if err != nil {
 				return err

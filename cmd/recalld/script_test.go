@@ -40,7 +40,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
-		ContinueOnError: true,
+		ContinueOnError:     true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			runtime, err := os.MkdirTemp("/tmp", "rt-")

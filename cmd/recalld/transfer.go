@@ -35,6 +35,9 @@ Formats:
   recalld import --agent bench --format locomo ./locomo`,
 		Args: exactly(1, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkPath("PATH", args[0]); err != nil {
+				return err
+			}
 			in, err := a.openImport(format, args[0])
 			if err != nil {
 				return err
@@ -127,6 +130,9 @@ whole or not at all.`,
   recalld export --agent mia --project atlas --out atlas.jsonl`,
 		Args: exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := checkPath("--out", out); err != nil {
+				return err
+			}
 			s, err := a.open(c.Context())
 			if err != nil {
 				return err
@@ -190,9 +196,12 @@ func (a *app) backupCommand() *cobra.Command {
 		Short: "Copy the whole instance into one file, also while serving",
 		Long: `Copy the whole instance into one file, also while a server runs. The file is an
 ordinary data file: everything, settings and calibration included, is in it.`,
-		Example: `  recalld backup ~/backups/recall-$(date +%F).db`,
+		Example: `  recalld backup ~/backups/recall-2026-11-30.db`,
 		Args:    exactly(1, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkPath("PATH", args[0]); err != nil {
+				return err
+			}
 			path, err := filepath.Abs(args[0])
 			if err != nil {
 				return err
