@@ -10,6 +10,7 @@ require (
 	github.com/blevesearch/snowballstem v0.9.0 // indirect
 	github.com/bufbuild/protocompile v0.14.1 // indirect
 	github.com/cockroachdb/datadriven v1.0.3 // indirect
+	github.com/edsrzf/mmap-go v1.2.0 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/mattn/go-sqlite3 v1.14.53 // indirect

@@ -48,10 +48,21 @@ func (t *turn) row(h hit) Row {
 	for _, v := range h.Votes {
 		row.MatchReason.Arms = append(row.MatchReason.Arms, ArmVote{Arm: v.Arm, Rank: v.Rank, Score: significant(v.Key)})
 	}
+	row.MatchReason.Terms = t.terms(h.Ref)
 	if h.prior != 1 {
 		row.MatchReason.Prior = roundedPointer(h.prior)
 	}
 	return row
+}
+
+// terms are the words of the query that a lexical arm found the row by.
+func (t *turn) terms(ref memory.Ref) []string {
+	for _, r := range t.results {
+		if found := r.Terms[ref]; found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // shorten cuts rows to previews (RR-434). With full content it spends a budget

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"recalld/embed"
 	"recalld/ingest"
 	"recalld/memory"
+	"recalld/shards"
 	"recalld/sqlite"
 )
 
@@ -30,6 +32,9 @@ type Config struct {
 	Log       *slog.Logger      // nil: silent
 	Version   string            // shown by Status
 	Seed      uint64            // of the samples that Calibrate draws
+	// Derived is the folder for everything that follows from the store; "" is the
+	// folder derived beside the file.
+	Derived string
 }
 
 // Coordinator implements [Service] in process. It owns the embedding queue's
@@ -39,6 +44,7 @@ type Coordinator struct {
 	models    *models
 	arms      map[string]arm.Arm
 	matrices  *arm.Matrices
+	words     *shards.Lexical
 	worker    *ingest.QueueWorker
 	counters  *recalled
 	clock     func() time.Time
@@ -82,9 +88,16 @@ func New(ctx context.Context, cfg Config) (*Coordinator, error) {
 	if c.models, err = openModels(cfg, c, p); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
+	if c.words, err = openWords(ctx, cfg, c.log); err != nil {
+		return nil, fmt.Errorf("start: %w", errors.Join(err, c.models.close()))
+	}
 	c.matrices = arm.NewMatrices(int64(p.VectorCacheMiB) << 20)
 	c.arms = make(map[string]arm.Arm)
-	for _, a := range []arm.Arm{arm.NewVector(c.matrices), arm.NewFTS(memory.KindMemory), arm.NewFTS(memory.KindEpisode)} {
+	for _, a := range []arm.Arm{
+		arm.NewVector(c.matrices),
+		arm.NewLexical(memory.KindMemory, c.words), arm.NewLexical(memory.KindEpisode, c.words),
+		arm.NewFTS(memory.KindMemory), arm.NewFTS(memory.KindEpisode),
+	} {
 		c.arms[a.Name()] = a
 	}
 	c.counters = &recalled{write: c.store.AddRecalls}
@@ -98,6 +111,20 @@ func New(ctx context.Context, cfg Config) (*Coordinator, error) {
 	}
 	c.start()
 	return c, nil
+}
+
+// openWords opens the lexical index. Beside a store that cannot be written it is
+// kept in memory.
+func openWords(ctx context.Context, cfg Config, log *slog.Logger) (*shards.Lexical, error) {
+	folder := cfg.Derived
+	if folder == "" {
+		folder = filepath.Join(filepath.Dir(cfg.Store.Path()), "derived")
+	}
+	folder = filepath.Join(folder, "lexical")
+	if cfg.Store.ReadOnly() {
+		folder = ""
+	}
+	return shards.Open(ctx, cfg.Store, shards.Options{Folder: folder, Log: log})
 }
 
 // openModels opens what the settings name and was not given.
@@ -178,7 +205,7 @@ func (c *Coordinator) tidy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if keep := stats.LastChange - keptChanges; stats.OldestChange > 0 && stats.OldestChange <= keep-keptChanges {
+	if keep := min(stats.LastChange-keptChanges, c.words.Sealed()-1); stats.OldestChange > 0 && stats.OldestChange <= keep-keptChanges {
 		return c.store.TrimChanges(ctx, keep)
 	}
 	return nil
@@ -194,7 +221,7 @@ func (c *Coordinator) Close() error {
 		if !c.store.ReadOnly() {
 			err = c.counters.flush(context.Background())
 		}
-		err = errors.Join(err, c.models.close())
+		err = errors.Join(err, c.words.Close(), c.models.close())
 	})
 	return err
 }

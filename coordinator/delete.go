@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 
 	"recalld/memory"
 	"recalld/sqlite"
@@ -29,6 +30,9 @@ func (c *Coordinator) Delete(ctx context.Context, r DeleteRequest) (*DeleteRespo
 	if err != nil {
 		return nil, err
 	}
+	if err := c.erase(ctx); err != nil {
+		return nil, err
+	}
 	for _, d := range results {
 		name := d.Ref.String()
 		switch d.Outcome {
@@ -54,11 +58,23 @@ func (c *Coordinator) deleteAgent(ctx context.Context, agent string) (*DeleteRes
 	if err != nil {
 		return nil, err
 	}
+	if err := c.erase(ctx); err != nil {
+		return nil, err
+	}
 	answer := &DeleteResponse{Memories: d.Memories, Episodes: d.Episodes, Profiles: d.Profiles}
 	for _, ref := range d.Locked {
 		answer.Locked = append(answer.Locked, ref.String())
 	}
 	return answer, nil
+}
+
+// erase waits until no derived file holds the words of what was deleted
+// (DECISIONS 14).
+func (c *Coordinator) erase(ctx context.Context) error {
+	if err := c.words.Erase(ctx); err != nil {
+		return fmt.Errorf("delete: the records are gone, and their words are still in derived files: %w", err)
+	}
+	return nil
 }
 
 // parseRefs splits references into those that can be looked for, each once, and

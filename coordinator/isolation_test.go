@@ -58,7 +58,7 @@ func TestScopesHoldInEveryRead(t *testing.T) {
 						want = append(want, ref)
 					}
 				}
-				for _, arms := range [][]string{{"vector"}, {"fts"}, {"all"}} {
+				for _, arms := range [][]string{{"vector"}, {"lexical"}, {"fts"}, {"all"}} {
 					check(t, fmt.Sprint(arms), scope, want, refsIn(b.recall(RecallRequest{Agent: agent, Project: project, Channel: channel, Query: "staging database", Arms: arms, Gate: "off", Count: 100}).Rows))
 				}
 				check(t, "listing", scope, want, refsIn(b.recall(RecallRequest{Agent: agent, Project: project, Channel: channel, Count: 100}).Rows))
@@ -303,10 +303,12 @@ func TestSharedStatisticsAreAdmitted(t *testing.T) {
 		}
 		return found
 	}
-	if got := said("all"); !slices.Contains(got, "fts_memory fts_shared_statistics") {
+	if got := said("vector", "fts"); !slices.Contains(got, "fts_memory fts_shared_statistics") {
 		t.Errorf("%v", got)
 	}
-	if got := said("vector"); len(got) != 0 {
-		t.Errorf("the vector arm alone: %v", got)
+	for _, arms := range [][]string{nil, {"all"}, {"vector"}, {"lexical"}} {
+		if got := said(arms...); len(got) != 0 {
+			t.Errorf("arms %v: %v", arms, got)
+		}
 	}
 }

@@ -100,8 +100,11 @@ func (p plan) listing() bool { return strings.TrimSpace(p.question.Text) == "" }
 
 // weight is an arm's share in the fusion.
 func (p Policy) weight(name string) float64 {
-	if name == arm.VectorName {
+	switch name {
+	case arm.VectorName:
 		return p.WeightVec
+	case arm.LexicalMemoryName, arm.LexicalEpisodeName:
+		return p.WeightLex
 	}
 	return p.WeightFTS
 }

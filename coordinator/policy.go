@@ -14,6 +14,7 @@ type Policy struct {
 	Fusion     fusion.Mode // RR-404
 	RRFK       float64     // RR-405
 	WeightVec  float64     // RR-085
+	WeightLex  float64
 	WeightFTS  float64
 	VectorMin  float64 // RR-400: admission cosine without a calibrated one
 	VectorPart float64 // RR-400: factor on it in fusion modes

@@ -13,6 +13,7 @@ import (
 	"recalld/coordinator/fusion"
 	"recalld/coordinator/prior"
 	"recalld/memory"
+	"recalld/shards"
 	"recalld/sqlite"
 )
 
@@ -24,23 +25,38 @@ func (c *Coordinator) Recall(ctx context.Context, r RecallRequest) (*RecallRespo
 		return nil, err
 	}
 	asked := c.models.ask(ctx, p)
+	for try := 1; ; try++ {
+		p.question.Patient = try == snapshotTries
+		answer, err := c.recallOnce(ctx, p, asked)
+		switch {
+		case errors.Is(err, shards.ErrPassed):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("recall: %w", err)
+		}
+		return answer, nil
+	}
+}
+
+// snapshotTries is how many snapshots a recall tries that concurrent stores to
+// its own scope keep outdating.
+const snapshotTries = 4
+
+// recallOnce answers from one snapshot.
+func (c *Coordinator) recallOnce(ctx context.Context, p plan, asked asked) (*RecallResponse, error) {
 	view, err := c.snapshot(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("recall: %w", err)
+		return nil, err
 	}
 	defer view.Close()
 	t := &turn{c: c, ctx: ctx, plan: p, view: view, asked: asked}
-	answer, err := t.answer()
-	if err != nil {
-		return nil, fmt.Errorf("recall: %w", err)
-	}
-	return answer, nil
+	return t.answer()
 }
 
 // snapshot opens the recall's one view of the file. Arms that read the full-text
 // index want it up to date; a batch that is being written to it is waited for.
 func (c *Coordinator) snapshot(ctx context.Context, p plan) (*sqlite.View, error) {
-	if !slices.ContainsFunc(p.arms, func(name string) bool { return name != arm.VectorName }) || p.listing() {
+	if p.listing() || !slices.Contains(p.arms, arm.FTSMemoryName) && !slices.Contains(p.arms, arm.FTSEpisodeName) {
 		return c.store.ViewRecords(ctx)
 	}
 	for try := 0; ; try++ {

@@ -67,8 +67,9 @@ func TestCountNeverReachesAnArm(t *testing.T) {
 	}
 }
 
-// RR-397, RR-402, RR-456: three arms; a literal search, newest first, stands in
-// for the memory arm when its index matches nothing, and is no fourth arm.
+// RR-397, RR-402, RR-456, DECISIONS 16: three arms; a literal search, newest
+// first, stands in for the memory arm when it finds nothing, and is no fourth
+// arm. The compatibility arms answer only who names them.
 func TestArmMembership(t *testing.T) {
 	b := open(t, nil)
 	refs := b.put("mia", say("100% sure_thing"), say("the cat 猫"), say("猫が好き"), say("100x sureXthing"), StoreItem{Type: "episode", Summary: "a staging episode about 猫"})
@@ -83,11 +84,16 @@ func TestArmMembership(t *testing.T) {
 		asked []string
 		want  []string
 	}{
-		{"staging cat", nil, []string{"vector", "fts_memory", "fts_episode"}},
-		{"staging cat", []string{"all"}, []string{"vector", "fts_memory", "fts_episode"}},
+		{"staging cat", nil, []string{"vector", "lexical_memory", "lexical_episode"}},
+		{"staging cat", []string{"all"}, []string{"vector", "lexical_memory", "lexical_episode"}},
+		{"staging cat", []string{"vector", "fts"}, []string{"vector", "fts_memory", "fts_episode"}},
 		{"staging cat", []string{"fts"}, []string{"fts_memory", "fts_episode"}},
 		{"staging cat", []string{"vector"}, []string{"vector"}},
-		{"猫", nil, []string{"vector", "keyword", "fts_episode"}},
+		{"猫", nil, []string{"vector", "lexical_memory", "lexical_episode"}},
+		{"猫", []string{"fts"}, []string{"keyword", "fts_episode"}},
+		{"0%", []string{"lexical"}, []string{"keyword", "lexical_episode"}},
+		{"_", []string{"lexical"}, []string{"keyword", "lexical_episode"}},
+		{"ure_thi", []string{"lexical"}, []string{"keyword", "lexical_episode"}},
 		{"猫", []string{"fts_episode"}, []string{"fts_episode"}},
 	} {
 		if got := arms(c.query, c.asked...); !slices.Equal(got, c.want) {
@@ -279,7 +285,7 @@ func TestWordsOnlyRowsGetTheirCosine(t *testing.T) {
 		t.Fatal("nothing found")
 	}
 	row := answer.Rows[0]
-	if len(row.MatchReason.Arms) != 1 || row.MatchReason.Arms[0].Arm != "fts_memory" {
+	if len(row.MatchReason.Arms) != 1 || row.MatchReason.Arms[0].Arm != "lexical_memory" {
 		t.Fatalf("the fixture is not found by words alone: %s", encode(t, row.MatchReason))
 	}
 	if row.Confidence.Cosine == nil || *row.Confidence.Cosine <= 0 || *row.Confidence.Cosine >= 1 {
@@ -575,7 +581,7 @@ func TestSourceFilter(t *testing.T) {
 		{"session-1", nil, "", []string{refs[0], refs[1], refs[5]}},
 		{"session-1", nil, "猫", []string{refs[5]}},
 	} {
-		for _, arms := range [][]string{nil, {"vector"}, {"fts"}} {
+		for _, arms := range [][]string{nil, {"vector"}, {"lexical"}, {"fts"}} {
 			if c.query == "猫" && len(arms) == 1 && arms[0] == "vector" {
 				continue
 			}

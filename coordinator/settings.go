@@ -27,10 +27,11 @@ type setting struct {
 func registry() []setting {
 	all := []setting{
 		integer("recall.depth", 100, 10, 1_000, "candidates that each arm hands to fusion; never taken from the number of rows asked for", func(p *Policy) *int { return &p.Depth }),
-		armList("recall.arms", "vector,fts", "arms of a recall that names none", func(p *Policy) *[]string { return &p.Arms }),
+		armList("recall.arms", "vector,lexical", "arms of a recall that names none", func(p *Policy) *[]string { return &p.Arms }),
 		choice("fusion.mode", "rsf", []string{"rsf", "rrf"}, "how arms become one score: rsf adds scaled scores, rrf adds reciprocal ranks", func(p *Policy, v string) { p.Fusion = fusion.Mode(v) }),
 		number("fusion.rrf_k", 60, 1, 1_000, "constant of rrf", func(p *Policy) *float64 { return &p.RRFK }),
 		number("fusion.weight.vector", 1, 0, 100, "share of the vector arm", func(p *Policy) *float64 { return &p.WeightVec }),
+		number("fusion.weight.lexical", 1, 0, 100, "share of each lexical arm", func(p *Policy) *float64 { return &p.WeightLex }),
 		number("fusion.weight.fts", 1, 0, 100, "share of each FTS arm", func(p *Policy) *float64 { return &p.WeightFTS }),
 		number("vector.threshold", .3, -1, 1, "lowest cosine that the vector arm admits, for agents without a calibrated one", func(p *Policy) *float64 { return &p.VectorMin }),
 		number("vector.threshold_factor", .5, 0, 1, "factor on that cosine when arms are fused", func(p *Policy) *float64 { return &p.VectorPart }),

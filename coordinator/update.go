@@ -33,6 +33,9 @@ func (c *Coordinator) Update(ctx context.Context, r UpdateRequest) (*Row, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := c.words.Erase(ctx); err != nil {
+		return nil, fmt.Errorf("update: it is stored, and its former words are still in derived files: %w", err)
+	}
 	c.worker.Wake()
 	row := revised(record)
 	return &row, nil

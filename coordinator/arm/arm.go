@@ -30,6 +30,9 @@ type Query struct {
 	// have no source: they are dropped then, unless the scope names a channel
 	// (RR-442).
 	SourceID string
+	// Patient lets an index that has moved past the snapshot read the snapshot
+	// itself, however long that takes, instead of failing with [shards.ErrPassed].
+	Patient bool
 }
 
 // ModelVector is a query's unit vector under one model.
@@ -47,8 +50,11 @@ type Result struct {
 	Unscored   bool               // keys order rows but measure no similarity
 	Truncated  bool               // more rows qualified than Depth
 	Partial    bool               // rows in scope may not have been seen
-	Scanned    int64              // rows read
-	Degraded   []Degradation
+	// Terms are the words of the query that each candidate was found by, the one
+	// that weighs most first; lexical arms alone fill them in.
+	Terms    map[memory.Ref][]string
+	Scanned  int64 // rows read
+	Degraded []Degradation
 }
 
 // Degradation is one thing that the arm did not do as asked. Reason is a stable
@@ -61,6 +67,7 @@ type Degradation struct {
 const (
 	ReasonSharedStatistics = "fts_shared_statistics" // bm25() counted other agents' rows
 	ReasonNotIndexed       = "not_indexed"           // rows wait for the full-text index, which cannot be written
+	ReasonNotBuilt         = "not_built"             // the words of rows in scope are still being indexed
 	ReasonNotEmbedded      = "not_embedded"          // rows in scope have no vector yet
 	ReasonQueryTruncated   = "query_truncated"       // terms of a long query were left out
 	ReasonTwoModels        = "two_models"            // ranks of two models were merged
