@@ -53,7 +53,7 @@ func (v *View) Cells(scope memory.Scope) ([]CellStats, error) {
 	var cells []CellStats
 	index := make(map[int64]int)
 	err := v.query(`SELECT id, agent, project, channel, memories, episodes, min_time, max_time, newest_episode
-		FROM cell JOIN cell_stats ON cell_stats.cell = cell.id
+		FROM cell JOIN cell_stats ON cell_stats.cell = cell.id AND model = 0
 		WHERE `+where+` AND memories + episodes > 0 ORDER BY agent, project, channel`, args, func(r row) error {
 		index[r.int(0)] = len(cells)
 		cells = append(cells, CellStats{
@@ -65,8 +65,8 @@ func (v *View) Cells(scope memory.Scope) ([]CellStats, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = v.query(`SELECT cell_embedded.cell, model, memories + episodes FROM cell JOIN cell_embedded ON cell_embedded.cell = cell.id
-		WHERE `+where+` AND memories + episodes > 0 ORDER BY cell_embedded.cell, model`, args, func(r row) error {
+	err = v.query(`SELECT id, model, memories + episodes FROM cell JOIN cell_stats ON cell_stats.cell = cell.id AND model > 0
+		WHERE `+where+` AND memories + episodes > 0 ORDER BY id, model`, args, func(r row) error {
 		if i, ok := index[r.int(0)]; ok {
 			if cells[i].Embedded == nil {
 				cells[i].Embedded = make(map[int64]int64)
@@ -102,7 +102,7 @@ func (v *View) CellsByID(ids []int64) ([]CellStats, error) {
 	var cells []CellStats
 	for _, id := range ids {
 		err := v.query(`SELECT id, agent, project, channel, memories, episodes, min_time, max_time, newest_episode
-			FROM cell JOIN cell_stats ON cell_stats.cell = cell.id WHERE id = ?`, []any{id}, func(r row) error {
+			FROM cell JOIN cell_stats ON cell_stats.cell = cell.id AND model = 0 WHERE id = ?`, []any{id}, func(r row) error {
 			cells = append(cells, CellStats{
 				ID: r.int(0), Cell: memory.Cell{Agent: r.text(1), Project: r.text(2), Channel: r.text(3)},
 				Memories: r.int(4), Episodes: r.int(5), MinTime: r.int(6), MaxTime: r.int(7), Dated: !r.null(6), NewestEpisode: r.int(8),
@@ -120,7 +120,7 @@ func (v *View) CellsByID(ids []int64) ([]CellStats, error) {
 // channel. It serves index builds, never a request.
 func (v *View) AllCells(each func(CellStats) error) error {
 	return v.query(`SELECT id, agent, project, channel, memories, episodes, min_time, max_time, newest_episode
-		FROM cell JOIN cell_stats ON cell_stats.cell = cell.id ORDER BY agent, project, channel`, nil, func(r row) error {
+		FROM cell JOIN cell_stats ON cell_stats.cell = cell.id AND model = 0 ORDER BY agent, project, channel`, nil, func(r row) error {
 		return each(CellStats{
 			ID: r.int(0), Cell: memory.Cell{Agent: r.text(1), Project: r.text(2), Channel: r.text(3)},
 			Memories: r.int(4), Episodes: r.int(5), MinTime: r.int(6), MaxTime: r.int(7), Dated: !r.null(6), NewestEpisode: r.int(8),

@@ -118,7 +118,7 @@ const fixCommand = "run `recalld doctor --fix`"
 
 // Recounts, used by the check and by its repair.
 const (
-	statsRecount = `SELECT cell.id AS cell,
+	statsRecount = `SELECT cell.id AS cell, 0 AS model,
 		(SELECT count(*) FROM memory WHERE memory.cell = cell.id) AS memories,
 		(SELECT count(*) FROM episode WHERE episode.cell = cell.id) AS episodes,
 		(SELECT min(t) FROM (SELECT min(time) AS t FROM memory WHERE memory.cell = cell.id UNION ALL SELECT min(start) FROM episode WHERE episode.cell = cell.id)) AS min_time,
@@ -156,24 +156,24 @@ func rowChecks() []rowCheck {
 		{
 			name: "cell_stats", doc: "the counts and bounds of every cell are those of its rows", severity: SeverityError,
 			violations: `SELECT 'cell ' || a.cell || ': ' || coalesce(s.memories, 'no') || ' memories and ' || coalesce(s.episodes, 'no') || ' episodes counted, ' || a.memories || ' and ' || a.episodes || ' there'
-				FROM (` + statsRecount + `) a LEFT JOIN cell_stats s ON s.cell = a.cell
+				FROM (` + statsRecount + `) a LEFT JOIN cell_stats s ON s.cell = a.cell AND s.model = 0
 				WHERE (a.memories, a.episodes, a.min_time, a.max_time, a.newest_episode) IS NOT (s.memories, s.episodes, s.min_time, s.max_time, s.newest_episode)
 				UNION ALL SELECT 'cell ' || cell || ' is counted and does not exist' FROM cell_stats WHERE cell NOT IN (SELECT id FROM cell)
 				UNION ALL SELECT DISTINCT 'cell ' || cell || ' has memories and does not exist' FROM memory WHERE cell NOT IN (SELECT id FROM cell)
 				UNION ALL SELECT DISTINCT 'cell ' || cell || ' has episodes and does not exist' FROM episode WHERE cell NOT IN (SELECT id FROM cell)`,
 			advice: fixCommand + " to count again",
-			repair: []string{"DELETE FROM cell_stats", "INSERT INTO cell_stats (cell, memories, episodes, min_time, max_time, newest_episode) " + statsRecount},
+			repair: []string{"DELETE FROM cell_stats WHERE model = 0 OR cell NOT IN (SELECT id FROM cell)", "INSERT INTO cell_stats (cell, model, memories, episodes, min_time, max_time, newest_episode) " + statsRecount},
 		},
 		{
 			name: "embedded_counts", doc: "the embedded records of every cell are counted right", severity: SeverityError,
 			violations: `SELECT 'cell ' || cell || ', model ' || model || ': the count of embedded records is wrong' FROM (
-				SELECT cell, model, memories, episodes FROM cell_embedded WHERE memories <> 0 OR episodes <> 0
+				SELECT cell, model, memories, episodes FROM cell_stats WHERE model > 0 AND (memories <> 0 OR episodes <> 0)
 				EXCEPT SELECT cell, model, memories, episodes FROM (` + embeddedRecount + `))
 				UNION SELECT 'cell ' || cell || ', model ' || model || ': the count of embedded records is wrong' FROM (
 				SELECT cell, model, memories, episodes FROM (` + embeddedRecount + `)
-				EXCEPT SELECT cell, model, memories, episodes FROM cell_embedded)`,
+				EXCEPT SELECT cell, model, memories, episodes FROM cell_stats WHERE model > 0)`,
 			advice: fixCommand + " to count again",
-			repair: []string{"DELETE FROM cell_embedded", "INSERT INTO cell_embedded (cell, model, memories, episodes) " + embeddedRecount},
+			repair: []string{"DELETE FROM cell_stats WHERE model > 0", "INSERT INTO cell_stats (cell, model, memories, episodes) " + embeddedRecount},
 		},
 		{
 			name: "pools", doc: "the cells of one agent and project share a pool, and memories carry it", severity: SeverityError,

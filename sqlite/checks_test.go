@@ -26,12 +26,12 @@ func TestChecksFindAndRepair(t *testing.T) {
 		repairs  bool
 		also     []string // checks that rightly speak as well
 	}{
-		{"cell_stats", []string{"UPDATE cell_stats SET memories = 3 WHERE cell = 1"}, "cell 1: 3 memories", true, nil},
-		{"cell_stats", []string{"UPDATE cell_stats SET max_time = 3 WHERE cell = 1"}, "cell 1", true, nil},
-		{"cell_stats", []string{"UPDATE cell_stats SET newest_episode = NULL"}, "cell", true, nil},
-		{"cell_stats", []string{"DELETE FROM cell_stats WHERE cell = 1"}, "cell 1", true, nil},
-		{"embedded_counts", []string{"UPDATE cell_embedded SET memories = memories + 1"}, "model 1", true, nil},
-		{"embedded_counts", []string{"DELETE FROM cell_embedded"}, "model 1", true, nil},
+		{"cell_stats", []string{"UPDATE cell_stats SET memories = 3 WHERE cell = 1 AND model = 0"}, "cell 1: 3 memories", true, nil},
+		{"cell_stats", []string{"UPDATE cell_stats SET max_time = 3 WHERE cell = 1 AND model = 0"}, "cell 1", true, nil},
+		{"cell_stats", []string{"UPDATE cell_stats SET newest_episode = NULL WHERE model = 0"}, "cell", true, nil},
+		{"cell_stats", []string{"DELETE FROM cell_stats WHERE cell = 1 AND model = 0"}, "cell 1", true, nil},
+		{"embedded_counts", []string{"UPDATE cell_stats SET memories = memories + 1 WHERE model > 0"}, "model 1", true, nil},
+		{"embedded_counts", []string{"DELETE FROM cell_stats WHERE model > 0"}, "model 1", true, nil},
 		{"digests", []string{"UPDATE memory SET digest = x'00' WHERE id = 2"}, "mem:2", true, nil},
 		{"digests", []string{"UPDATE episode SET digest = x'00'"}, "ep:1", true, nil},
 		{"full_text", []string{"INSERT INTO memory_fts (memory_fts, rowid, content) SELECT 'delete', id, content FROM memory WHERE id = 1"}, "memory_fts", true, nil},

@@ -106,7 +106,7 @@ func (t *tx) deleteAgent(agent string) (d AgentDeletion, err error) {
 		{"DELETE FROM profile WHERE agent = ?", []any{agent}, &d.Profiles},
 		{"DELETE FROM calibration WHERE agent = ?", []any{agent}, nil},
 		{"DELETE FROM agent_model WHERE agent = ?", []any{agent}, nil},
-		{"DELETE FROM cell WHERE agent = ? AND id IN (SELECT cell FROM cell_stats WHERE memories + episodes = 0)", []any{agent}, nil},
+		{"DELETE FROM cell WHERE agent = ? AND id IN (SELECT cell FROM cell_stats WHERE model = 0 AND memories + episodes = 0)", []any{agent}, nil},
 	}
 	for _, step := range steps {
 		n, _, err := t.exec(step.sql, step.args...)

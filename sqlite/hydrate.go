@@ -62,16 +62,3 @@ func jsonIDs(refs []memory.Ref, kind memory.Kind) string {
 	b.WriteByte(']')
 	return b.String()
 }
-
-func jsonInts(ids []int64) string {
-	var b strings.Builder
-	b.WriteByte('[')
-	for i, id := range ids {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.FormatInt(id, 10))
-	}
-	b.WriteByte(']')
-	return b.String()
-}

@@ -101,11 +101,11 @@ func TestQueue(t *testing.T) {
 		}
 		return tasks
 	}
-	first := claim("text 0 after 0; text 1 after 0; ")
+	claim("text 0 after 0; text 1 after 0; ")
 	claim("text 2 after 0; ")
 	claim("")
 	now = now.Add(61 * time.Second)
-	first = claim("text 0 after 0; text 1 after 0; ")
+	first := claim("text 0 after 0; text 1 after 0; ")
 	if err := s.Fail(ctx, []int64{first[0].ID}, "connection refused", now.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ type Stats struct {
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	st, err := read(ctx, s, func(v *View) (st Stats, err error) {
 		st.LastChange = v.Seq()
-		err = v.query(`SELECT (SELECT coalesce(sum(memories), 0) FROM cell_stats), (SELECT coalesce(sum(episodes), 0) FROM cell_stats),
+		err = v.query(`SELECT (SELECT coalesce(sum(memories), 0) FROM cell_stats WHERE model = 0), (SELECT coalesce(sum(episodes), 0) FROM cell_stats WHERE model = 0),
 			(SELECT count(*) FROM profile), (SELECT count(DISTINCT agent) FROM cell), (SELECT count(*) FROM cell),
 			(SELECT coalesce(min(seq), 0) FROM index_changes), (SELECT freelist_count FROM pragma_freelist_count)`, nil, func(r row) error {
 			st.Memories, st.Episodes, st.Profiles = r.int(0), r.int(1), r.int(2)

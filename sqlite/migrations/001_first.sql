@@ -21,20 +21,16 @@ CREATE TABLE cell (
   UNIQUE (agent, project, channel)
 ) STRICT;
 
+-- Of each cell: with model 0 all records and their bounds, with another model the
+-- records that have a vector of it.
 CREATE TABLE cell_stats (
-  cell INTEGER PRIMARY KEY,
-  memories INTEGER NOT NULL DEFAULT 0,
-  episodes INTEGER NOT NULL DEFAULT 0,
-  min_time INTEGER,
-  max_time INTEGER,
-  newest_episode INTEGER
-) STRICT;
-
-CREATE TABLE cell_embedded (
   cell INTEGER NOT NULL,
   model INTEGER NOT NULL,
   memories INTEGER NOT NULL DEFAULT 0,
   episodes INTEGER NOT NULL DEFAULT 0,
+  min_time INTEGER,
+  max_time INTEGER,
+  newest_episode INTEGER,
   PRIMARY KEY (cell, model)
 ) STRICT, WITHOUT ROWID;
 
@@ -198,12 +194,11 @@ CREATE TABLE fts_mark (
 INSERT INTO fts_mark (kind, upto) VALUES (1, 0), (2, 0);
 
 CREATE TRIGGER cell_insert AFTER INSERT ON cell BEGIN
-  INSERT INTO cell_stats (cell) VALUES (new.id);
+  INSERT INTO cell_stats (cell, model) VALUES (new.id, 0);
 END;
 
 CREATE TRIGGER cell_delete AFTER DELETE ON cell BEGIN
   DELETE FROM cell_stats WHERE cell = old.id;
-  DELETE FROM cell_embedded WHERE cell = old.id;
 END;
 
 CREATE TRIGGER memory_insert AFTER INSERT ON memory BEGIN
@@ -211,7 +206,7 @@ CREATE TRIGGER memory_insert AFTER INSERT ON memory BEGIN
     memories = memories + 1,
     min_time = min(coalesce(min_time, new.time), coalesce(new.time, min_time)),
     max_time = max(coalesce(max_time, new.time), coalesce(new.time, max_time))
-  WHERE cell = new.cell;
+  WHERE cell = new.cell AND model = 0;
   INSERT INTO index_changes (op, kind, parent, new_cell, lineage) VALUES (1, 2, new.id, new.cell, random());
 END;
 
@@ -230,17 +225,17 @@ CREATE TRIGGER memory_text AFTER UPDATE OF content ON memory WHEN old.content IS
 END;
 
 CREATE TRIGGER memory_retag AFTER UPDATE OF cell ON memory WHEN old.cell <> new.cell BEGIN
-  UPDATE cell_stats SET memories = memories - 1 WHERE cell = old.cell;
-  UPDATE cell_stats SET memories = memories + 1 WHERE cell = new.cell;
+  UPDATE cell_stats SET memories = memories - 1 WHERE cell = old.cell AND model = 0;
+  UPDATE cell_stats SET memories = memories + 1 WHERE cell = new.cell AND model = 0;
   UPDATE cell_stats SET
     min_time = (SELECT min(t) FROM (SELECT min(time) AS t FROM memory WHERE memory.cell = cell_stats.cell AND time IS NOT NULL
       UNION ALL SELECT min(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL)),
     max_time = (SELECT max(t) FROM (SELECT max(time) AS t FROM memory WHERE memory.cell = cell_stats.cell AND time IS NOT NULL
       UNION ALL SELECT max(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL))
-  WHERE cell IN (old.cell, new.cell);
-  UPDATE cell_embedded SET memories = memories - 1 WHERE cell = old.cell
-    AND EXISTS (SELECT 1 FROM vector WHERE key = (cell_embedded.model << 41) | (1 << 40) | new.id);
-  INSERT INTO cell_embedded (cell, model, memories)
+  WHERE cell IN (old.cell, new.cell) AND model = 0;
+  UPDATE cell_stats SET memories = memories - 1 WHERE cell = old.cell AND model > 0
+    AND EXISTS (SELECT 1 FROM vector WHERE key = (cell_stats.model << 41) | (1 << 40) | new.id);
+  INSERT INTO cell_stats (cell, model, memories)
     SELECT new.cell, id, 1 FROM model
     WHERE EXISTS (SELECT 1 FROM vector WHERE key = (model.id << 41) | (1 << 40) | new.id)
     ON CONFLICT DO UPDATE SET memories = memories + 1;
@@ -253,7 +248,7 @@ CREATE TRIGGER memory_redate AFTER UPDATE OF time ON memory WHEN old.time IS NOT
       UNION ALL SELECT min(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL)),
     max_time = (SELECT max(t) FROM (SELECT max(time) AS t FROM memory WHERE memory.cell = cell_stats.cell AND time IS NOT NULL
       UNION ALL SELECT max(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL))
-  WHERE cell = new.cell;
+  WHERE cell = new.cell AND model = 0;
 END;
 
 CREATE TRIGGER memory_leave BEFORE DELETE ON memory BEGIN
@@ -266,13 +261,13 @@ END;
 
 CREATE TRIGGER memory_delete AFTER DELETE ON memory BEGIN
   UPDATE memory SET superseded_by = old.superseded_by WHERE superseded_by = old.id;
-  UPDATE cell_stats SET memories = memories - 1 WHERE cell = old.cell;
+  UPDATE cell_stats SET memories = memories - 1 WHERE cell = old.cell AND model = 0;
   UPDATE cell_stats SET
     min_time = (SELECT min(t) FROM (SELECT min(time) AS t FROM memory WHERE memory.cell = cell_stats.cell AND time IS NOT NULL
       UNION ALL SELECT min(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL)),
     max_time = (SELECT max(t) FROM (SELECT max(time) AS t FROM memory WHERE memory.cell = cell_stats.cell AND time IS NOT NULL
       UNION ALL SELECT max(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL))
-  WHERE cell = old.cell AND (min_time = old.time OR max_time = old.time);
+  WHERE cell = old.cell AND model = 0 AND (min_time = old.time OR max_time = old.time);
   INSERT INTO index_changes (op, kind, parent, old_cell, lineage) VALUES (4, 2, old.id, old.cell, random());
 END;
 
@@ -282,7 +277,7 @@ CREATE TRIGGER episode_insert AFTER INSERT ON episode BEGIN
     min_time = min(coalesce(min_time, new.start), coalesce(new.start, min_time)),
     max_time = max(coalesce(max_time, new.start), coalesce(new.start, max_time)),
     newest_episode = max(coalesce(newest_episode, new.created), new.created)
-  WHERE cell = new.cell;
+  WHERE cell = new.cell AND model = 0;
   INSERT INTO index_changes (op, kind, parent, new_cell, lineage) VALUES (1, 1, new.id, new.cell, random());
 END;
 
@@ -305,18 +300,18 @@ WHEN old.summary IS NOT new.summary OR old.keywords IS NOT new.keywords BEGIN
 END;
 
 CREATE TRIGGER episode_retag AFTER UPDATE OF cell ON episode WHEN old.cell <> new.cell BEGIN
-  UPDATE cell_stats SET episodes = episodes - 1 WHERE cell = old.cell;
-  UPDATE cell_stats SET episodes = episodes + 1 WHERE cell = new.cell;
+  UPDATE cell_stats SET episodes = episodes - 1 WHERE cell = old.cell AND model = 0;
+  UPDATE cell_stats SET episodes = episodes + 1 WHERE cell = new.cell AND model = 0;
   UPDATE cell_stats SET
     min_time = (SELECT min(t) FROM (SELECT min(time) AS t FROM memory WHERE memory.cell = cell_stats.cell AND time IS NOT NULL
       UNION ALL SELECT min(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL)),
     max_time = (SELECT max(t) FROM (SELECT max(time) AS t FROM memory WHERE memory.cell = cell_stats.cell AND time IS NOT NULL
       UNION ALL SELECT max(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL)),
     newest_episode = (SELECT max(created) FROM episode WHERE episode.cell = cell_stats.cell)
-  WHERE cell IN (old.cell, new.cell);
-  UPDATE cell_embedded SET episodes = episodes - 1 WHERE cell = old.cell
-    AND EXISTS (SELECT 1 FROM vector WHERE key = (cell_embedded.model << 41) | new.id);
-  INSERT INTO cell_embedded (cell, model, episodes)
+  WHERE cell IN (old.cell, new.cell) AND model = 0;
+  UPDATE cell_stats SET episodes = episodes - 1 WHERE cell = old.cell AND model > 0
+    AND EXISTS (SELECT 1 FROM vector WHERE key = (cell_stats.model << 41) | new.id);
+  INSERT INTO cell_stats (cell, model, episodes)
     SELECT new.cell, id, 1 FROM model
     WHERE EXISTS (SELECT 1 FROM vector WHERE key = (model.id << 41) | new.id)
     ON CONFLICT DO UPDATE SET episodes = episodes + 1;
@@ -329,7 +324,7 @@ CREATE TRIGGER episode_redate AFTER UPDATE OF start ON episode WHEN old.start IS
       UNION ALL SELECT min(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL)),
     max_time = (SELECT max(t) FROM (SELECT max(time) AS t FROM memory WHERE memory.cell = cell_stats.cell AND time IS NOT NULL
       UNION ALL SELECT max(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL))
-  WHERE cell = new.cell;
+  WHERE cell = new.cell AND model = 0;
 END;
 
 CREATE TRIGGER episode_leave BEFORE DELETE ON episode BEGIN
@@ -341,19 +336,19 @@ CREATE TRIGGER episode_leave BEFORE DELETE ON episode BEGIN
 END;
 
 CREATE TRIGGER episode_delete AFTER DELETE ON episode BEGIN
-  UPDATE cell_stats SET episodes = episodes - 1 WHERE cell = old.cell;
+  UPDATE cell_stats SET episodes = episodes - 1 WHERE cell = old.cell AND model = 0;
   UPDATE cell_stats SET
     min_time = (SELECT min(t) FROM (SELECT min(time) AS t FROM memory WHERE memory.cell = cell_stats.cell AND time IS NOT NULL
       UNION ALL SELECT min(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL)),
     max_time = (SELECT max(t) FROM (SELECT max(time) AS t FROM memory WHERE memory.cell = cell_stats.cell AND time IS NOT NULL
       UNION ALL SELECT max(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL)),
     newest_episode = (SELECT max(created) FROM episode WHERE episode.cell = cell_stats.cell)
-  WHERE cell = old.cell;
+  WHERE cell = old.cell AND model = 0;
   INSERT INTO index_changes (op, kind, parent, old_cell, lineage) VALUES (4, 1, old.id, old.cell, random());
 END;
 
 CREATE TRIGGER vector_insert AFTER INSERT ON vector BEGIN
-  INSERT INTO cell_embedded (cell, model, memories, episodes)
+  INSERT INTO cell_stats (cell, model, memories, episodes)
     SELECT cell, new.key >> 41, 1, 0 FROM memory WHERE (new.key >> 40) & 1 = 1 AND id = new.key & 0xFFFFFFFFFF
     UNION ALL
     SELECT cell, new.key >> 41, 0, 1 FROM episode WHERE (new.key >> 40) & 1 = 0 AND id = new.key & 0xFFFFFFFFFF
@@ -376,10 +371,10 @@ CREATE TRIGGER vector_update AFTER UPDATE OF value ON vector WHEN old.value IS N
 END;
 
 CREATE TRIGGER vector_delete AFTER DELETE ON vector BEGIN
-  UPDATE cell_embedded SET memories = memories - 1
+  UPDATE cell_stats SET memories = memories - 1
     WHERE model = old.key >> 41 AND (old.key >> 40) & 1 = 1
     AND cell = (SELECT cell FROM memory WHERE id = old.key & 0xFFFFFFFFFF);
-  UPDATE cell_embedded SET episodes = episodes - 1
+  UPDATE cell_stats SET episodes = episodes - 1
     WHERE model = old.key >> 41 AND (old.key >> 40) & 1 = 0
     AND cell = (SELECT cell FROM episode WHERE id = old.key & 0xFFFFFFFFFF);
 END;
