@@ -79,7 +79,7 @@ type RecallRequest struct {
 	SourceID    string   `json:"source_id,omitempty"`        // prefix of source.id (RR-442)
 	Exclude     []string `json:"exclude_contents,omitempty"` // RR-443
 	UserID      *string  `json:"user_id,omitempty"`          // whose profile rows; absent: any
-	Arms        []string `json:"arms,omitempty"`             // empty: the server's; names of ArmNames
+	Arms        []string `json:"arms,omitempty"`             // empty: the server's; all, vector, fts, fts_memory, fts_episode
 	Fusion      string   `json:"fusion,omitempty"`           // empty: the server's; rsf, rrf
 	Gate        string   `json:"gate,omitempty"`             // empty: on; off turns truncation layers off (RR-333, RR-451)
 	Order       string   `json:"order,omitempty"`            // empty or best_first; best_last

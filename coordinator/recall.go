@@ -239,7 +239,7 @@ func (t *turn) rank() ([]hit, error) {
 		for i := range hits {
 			if record, ok := t.records.held[hits[i].Ref]; ok {
 				hits[i].prior = boundary.Factor(record)
-				hits[i].Score *= hits[i].prior
+				hits[i].Score = float64(hits[i].Score * hits[i].prior)
 			}
 		}
 	}

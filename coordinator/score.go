@@ -111,7 +111,7 @@ func (t *turn) floor() (float64, error) {
 	if threshold != nil {
 		lowest = *threshold
 	}
-	return lowest * t.policy.VectorPart, nil
+	return float64(lowest * t.policy.VectorPart), nil
 }
 
 // calibrated is the agent's own stored threshold for a signal, nil without one

@@ -110,7 +110,7 @@ func quantile(values []float64, q float64) float64 {
 	}
 	q = clamp(q, 0, 1)
 	sorted := slices.Sorted(slices.Values(values))
-	place := q * float64(len(sorted)-1)
+	place := float64(q * float64(len(sorted)-1))
 	i := int(place)
 	if i+1 >= len(sorted) {
 		return sorted[len(sorted)-1]

@@ -60,7 +60,7 @@ func (c Scorer) Score(r memory.Record, cosine *float64, span Span, now int64, de
 			rp = c.RecentFactor
 		}
 	}
-	out.Score = round(math.Sqrt(nc*td)*cf*rp, 4)
+	out.Score = round(float64(math.Sqrt(nc*td)*cf*rp), 4)
 	return out
 }
 

@@ -47,7 +47,7 @@ func NewGate(in GateInput) Gate {
 	default:
 		g.Source, g.Threshold = SourceHeuristic, heuristic(in.Pool)
 		if in.Signal == ReciprocalRank {
-			g.Threshold *= 3 / (in.K + 1)
+			g.Threshold = float64(g.Threshold * 3 / (in.K + 1))
 		}
 	}
 	if in.Deep {
