@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // remote is a model behind an HTTP server.
@@ -18,31 +20,32 @@ type remote struct {
 	key      string
 	client   *http.Client
 
-	gate chan struct{} // held by the one goroutine that asks the server who it is
+	gate  chan struct{} // held by the one goroutine that asks the server who it is
+	dials atomic.Int64  // connections opened
 
 	mu      sync.Mutex
 	known   *Identity // what the server is compared with; nil before the first contact
 	trusted bool      // the server has answered as known since the last outage
+	checked int64     // dials up to which it has
 	window  Window
 }
 
 func newRemote(cfg Config, base *url.URL, key string) *remote {
-	r := &remote{
-		cfg:  cfg,
-		base: base,
-		key:  key,
-		client: &http.Client{
-			Transport: &http.Transport{
-				Proxy:               http.ProxyFromEnvironment,
-				MaxIdleConnsPerHost: 4,
-				// Vectors are numbers in text: a compressed answer would let a
-				// small body grow past the bound that was checked.
-				DisableCompression: true,
+	r := &remote{cfg: cfg, base: base, key: key, gate: make(chan struct{}, 1), contract: plain{}}
+	dialer := &net.Dialer{}
+	r.client = &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment,
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				r.dials.Add(1)
+				return dialer.DialContext(ctx, network, addr)
 			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			MaxIdleConnsPerHost: 4,
+			// Vectors are numbers in text: a compressed answer would let a
+			// small body grow past the bound that was checked.
+			DisableCompression: true,
 		},
-		gate:     make(chan struct{}, 1),
-		contract: plain{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if cfg.Backend == "openai" {
 		r.contract = openAI{model: cfg.Name, inputTypes: cfg.InputTypes}
@@ -83,6 +86,9 @@ func (r *remote) Embed(ctx context.Context, p Purpose, texts []string) ([][]floa
 	vectors := make([][]float32, len(texts))
 	for _, batch := range r.batches(texts) {
 		made, err := r.embedBatch(ctx, p, pick(texts, batch), dims)
+		if err == nil {
+			err = r.sameServer(ctx)
+		}
 		if err != nil {
 			r.doubt(err)
 			return nil, err
@@ -92,6 +98,39 @@ func (r *remote) Embed(ctx context.Context, p Purpose, texts []string) ([][]floa
 		}
 	}
 	return vectors, nil
+}
+
+// reconnectProbe is the sentence that is asked over a new connection. It is
+// Japanese, since models that were derived from one another tend to agree on
+// English.
+const reconnectProbe = 4
+
+// sameServer asks one probe sentence when a connection was opened since the
+// server was last known: a server that was swapped between two calls shows as
+// nothing else. What it answered meanwhile is dropped when it is another model.
+func (r *remote) sameServer(ctx context.Context) error {
+	dials := r.dials.Load()
+	r.mu.Lock()
+	known, checked := *r.known, r.checked >= dials
+	r.mu.Unlock()
+	if checked {
+		return nil
+	}
+	vectors, err := r.ask(ctx, Document, probes()[reconnectProbe:reconnectProbe+1], known.Dims)
+	if err != nil {
+		return err
+	}
+	if !(cosine(vectors[0], known.Probes[reconnectProbe]) >= DifferentCosine) {
+		r.mu.Lock()
+		r.trusted = false
+		r.mu.Unlock()
+		_, err := r.verify(ctx)
+		return err
+	}
+	r.mu.Lock()
+	r.checked = r.dials.Load()
+	r.mu.Unlock()
+	return nil
 }
 
 // batches divides the texts that have something to embed, in their order, into
@@ -259,6 +298,7 @@ func (r *remote) recheck(ctx context.Context) (Verdict, Identity, error) {
 	}
 	verdict := Compare(*r.known, now)
 	r.trusted = verdict != Different
+	r.checked = r.dials.Load()
 	return verdict, now, nil
 }
 

@@ -134,6 +134,35 @@ func TestRemoteNoticesASwappedModel(t *testing.T) {
 	wantError(t, embedError(m), ErrChanged, "512", "100")
 }
 
+// DECISIONS 10: a server swapped between two calls, so that no call ever fails,
+// shows as a new connection; what the other model answered is dropped.
+func TestRemoteNoticesASwapWithoutAnOutage(t *testing.T) {
+	s := newServer(t)
+	m := s.open("openai")
+	vectorsOf(t, m, Document, "前")
+	s.kill()
+	s.set(func(s *server) { s.salt = "another model says " })
+	s.start()
+	wantError(t, embedError(m, "次"), ErrChanged, "recalld model accept")
+	s.kill()
+	s.set(func(s *server) { s.salt = "" })
+	s.start()
+	for range 2 {
+		vectorsOf(t, m, Document, "又来了")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.texts = nil
+	for range 3 {
+		s.mu.Unlock()
+		vectorsOf(t, m, Document, "その後")
+		s.mu.Lock()
+	}
+	if len(s.texts) != 3 {
+		t.Errorf("%d requests for three texts over a known connection", len(s.texts))
+	}
+}
+
 // DECISIONS 10: at the first contact after a start the stored identity decides.
 func TestRemoteExpectsTheStoredIdentity(t *testing.T) {
 	s := newServer(t)
@@ -505,8 +534,23 @@ func TestRemoteIsConcurrent(t *testing.T) {
 	callers.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.texts) != len(probes())+16 {
-		t.Errorf("%d requests for 12 probes and 16 callers", len(s.texts))
+	asked := map[string]int{}
+	for _, texts := range s.texts {
+		if len(texts) == 1 {
+			asked[texts[0]]++
+		} else {
+			asked["callers"]++
+		}
+	}
+	// A new connection may ask its own probe again.
+	delete(asked, probes()[reconnectProbe])
+	if asked["callers"] != 16 || len(asked) != len(probes()) {
+		t.Errorf("requests %v, want 16 callers", asked)
+	}
+	for text, n := range asked {
+		if text != "callers" && n != 1 {
+			t.Errorf("%q asked %d times at first contact", text, n)
+		}
 	}
 }
 
