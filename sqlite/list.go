@@ -92,8 +92,8 @@ func (v *View) page(scope memory.Scope, f Filter) ([]int64, error) {
 	return ids, nil
 }
 
-// Recent returns the n newest records of the given kinds by storing time: newest
-// first, and at one instant in the order of [memory.CompareRefs] (RR-403).
+// Recent returns the n newest records of the given kinds by storing time, newest
+// first; of one instant episodes come first, then the higher id (RR-403).
 func (v *View) Recent(scope memory.Scope, kinds []memory.Kind, n int) ([]memory.Record, error) {
 	var all []memory.Record
 	for _, kind := range kinds {
@@ -103,14 +103,8 @@ func (v *View) Recent(scope memory.Scope, kinds []memory.Kind, n int) ([]memory.
 		}
 		all = append(all, records...)
 	}
-	slices.SortStableFunc(all, func(a, b memory.Record) int {
-		if a.Ref.Kind == b.Ref.Kind {
-			return cmp.Compare(b.Ref.ID, a.Ref.ID)
-		}
-		if c := cmp.Compare(b.Created.Milli, a.Created.Milli); c != 0 {
-			return c
-		}
-		return memory.CompareRefs(a.Ref, b.Ref)
+	slices.SortFunc(all, func(a, b memory.Record) int {
+		return cmp.Or(cmp.Compare(b.Created.Milli, a.Created.Milli), cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(b.Ref.ID, a.Ref.ID))
 	})
 	return all[:min(n, len(all))], nil
 }

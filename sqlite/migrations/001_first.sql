@@ -349,32 +349,26 @@ END;
 
 CREATE TRIGGER vector_insert AFTER INSERT ON vector BEGIN
   INSERT INTO cell_stats (cell, model, memories, episodes)
-    SELECT cell, new.key >> 41, 1, 0 FROM memory WHERE (new.key >> 40) & 1 = 1 AND id = new.key & 0xFFFFFFFFFF
+    SELECT cell, new.model, 1, 0 FROM memory WHERE new.kind = 2 AND id = new.parent
     UNION ALL
-    SELECT cell, new.key >> 41, 0, 1 FROM episode WHERE (new.key >> 40) & 1 = 0 AND id = new.key & 0xFFFFFFFFFF
+    SELECT cell, new.model, 0, 1 FROM episode WHERE new.kind = 1 AND id = new.parent
     ON CONFLICT DO UPDATE SET memories = memories + excluded.memories, episodes = episodes + excluded.episodes;
   INSERT INTO index_changes (op, kind, parent, new_cell, model, lineage)
-    VALUES (5, ((new.key >> 40) & 1) + 1, new.key & 0xFFFFFFFFFF,
-      CASE (new.key >> 40) & 1
-        WHEN 1 THEN (SELECT cell FROM memory WHERE id = new.key & 0xFFFFFFFFFF)
-        ELSE (SELECT cell FROM episode WHERE id = new.key & 0xFFFFFFFFFF) END,
-      new.key >> 41, random());
+    VALUES (5, new.kind, new.parent, CASE new.kind
+      WHEN 2 THEN (SELECT cell FROM memory WHERE id = new.parent)
+      ELSE (SELECT cell FROM episode WHERE id = new.parent) END, new.model, random());
 END;
 
 CREATE TRIGGER vector_update AFTER UPDATE OF value ON vector WHEN old.value IS NOT new.value BEGIN
   INSERT INTO index_changes (op, kind, parent, new_cell, model, lineage)
-    VALUES (5, ((new.key >> 40) & 1) + 1, new.key & 0xFFFFFFFFFF,
-      CASE (new.key >> 40) & 1
-        WHEN 1 THEN (SELECT cell FROM memory WHERE id = new.key & 0xFFFFFFFFFF)
-        ELSE (SELECT cell FROM episode WHERE id = new.key & 0xFFFFFFFFFF) END,
-      new.key >> 41, random());
+    VALUES (5, new.kind, new.parent, CASE new.kind
+      WHEN 2 THEN (SELECT cell FROM memory WHERE id = new.parent)
+      ELSE (SELECT cell FROM episode WHERE id = new.parent) END, new.model, random());
 END;
 
 CREATE TRIGGER vector_delete AFTER DELETE ON vector BEGIN
   UPDATE cell_stats SET memories = memories - 1
-    WHERE model = old.key >> 41 AND (old.key >> 40) & 1 = 1
-    AND cell = (SELECT cell FROM memory WHERE id = old.key & 0xFFFFFFFFFF);
+    WHERE old.kind = 2 AND model = old.model AND cell = (SELECT cell FROM memory WHERE id = old.parent);
   UPDATE cell_stats SET episodes = episodes - 1
-    WHERE model = old.key >> 41 AND (old.key >> 40) & 1 = 0
-    AND cell = (SELECT cell FROM episode WHERE id = old.key & 0xFFFFFFFFFF);
+    WHERE old.kind = 1 AND model = old.model AND cell = (SELECT cell FROM episode WHERE id = old.parent);
 END;
