@@ -52,7 +52,7 @@ func (l *Lexical) tidy(ctx context.Context) error {
 		return err
 	}
 	if l.sealDue() {
-		if err := l.publish(ctx, true, nil); err != nil {
+		if err := l.Seal(ctx); err != nil {
 			return err
 		}
 	}
@@ -61,6 +61,10 @@ func (l *Lexical) tidy(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Seal makes files of everything that waits in memory. It is done whenever
+// enough waits; whoever cannot wait calls it.
+func (l *Lexical) Seal(ctx context.Context) error { return l.publish(ctx, true, nil) }
 
 func (l *Lexical) sealDue() bool {
 	l.mu.RLock()
