@@ -239,6 +239,14 @@ func (c *Coordinator) writeBatch(ctx context.Context, b *batch) error {
 		}
 	}
 	for i, p := range b.profiles {
+		held, err := c.Profiles(ctx, p.Agent, &p.UserID)
+		if err != nil {
+			return err
+		}
+		if len(held) > 0 && held[0].Content == p.Content {
+			b.results[b.profAt[i]] = StoreResult{Outcome: sqlite.OutcomeSkipped}
+			continue
+		}
 		if _, err := c.store.PutProfile(ctx, p); err != nil {
 			if !errors.Is(err, memory.ErrInvalid) {
 				return err

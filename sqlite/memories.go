@@ -150,6 +150,9 @@ func (t *tx) storeMemory(m *NewMemory) (StoreResult, error) {
 			if head.text(2) == m.Content {
 				return skipped(head.int(0)), nil
 			}
+			if id, err := t.earlierVersion(m, cell, sum); err != nil || id != 0 {
+				return skipped(id), err
+			}
 			version = head.int(1) + 1
 		}
 	}
@@ -201,6 +204,24 @@ func (t *tx) knownMessage(m *NewMemory, cell interned) (head row, skip *StoreRes
 		return nil, &r, nil
 	}
 	return nil, nil, nil
+}
+
+// earlierVersion returns the id of a version of the item's message id that says
+// the same of the same time, so that a history that is stored again stays as it
+// is. An item without a time may take an earlier text back and is a new version.
+func (t *tx) earlierVersion(m *NewMemory, cell interned, sum []byte) (id int64, err error) {
+	if m.Time.IsZero() {
+		return 0, nil
+	}
+	err = t.query(context.Background(), "SELECT id, content FROM memory WHERE pool = ? AND message_id = ? AND message_id <> '' AND digest = ? AND time = ? ORDER BY version",
+		[]any{cell.pool, m.MessageID, sum, m.Time.Milli}, func(r row) error {
+			if r.text(1) == m.Content {
+				id = r.int(0)
+				return errStop
+			}
+			return nil
+		})
+	return id, err
 }
 
 // sameText returns the id of a memory other than except that is not superseded,
