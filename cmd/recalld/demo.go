@@ -26,9 +26,9 @@ type demoQuestion struct {
 
 func demoQuestions() []demoQuestion {
 	return []demoQuestion{
-		{"engineer", "atlas", "Why did the database connections run out in December?", "retryBatch left transactions open"},
-		{"companion", "", "梅シロップの分量と仕込みの日", "梅"},
-		{"engineer", "billing", "对账时人民币差额多少以内算手续费尾差?", "自动对账设计说明"},
+		{"engineer", "atlas", "How long is the dedupe window?", `dedupe_window = "15m"`},
+		{"companion", "", "瑠璃釉の焼成温度は何度ですか", "本焼き 1235 度"},
+		{"engineer", "billing", "主题的分区数是多少，可以改吗？", "主题的分区数是 6"},
 	}
 }
 
