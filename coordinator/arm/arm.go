@@ -66,7 +66,7 @@ type Degradation struct {
 // The reasons that arms give.
 const (
 	ReasonSharedStatistics = "fts_shared_statistics" // bm25() counted other agents' rows
-	ReasonNotIndexed       = "not_indexed"           // rows wait for the full-text index, which cannot be written
+	ReasonNotIndexed       = "not_indexed"           // the newest rows wait for the full-text index
 	ReasonNotBuilt         = "not_built"             // the words of rows in scope are still being indexed
 	ReasonNotEmbedded      = "not_embedded"          // rows in scope have no vector yet
 	ReasonQueryTruncated   = "query_truncated"       // terms of a long query were left out

@@ -48,7 +48,7 @@ func (f *FTS) Search(_ context.Context, view *sqlite.View, q Query) (Result, err
 			return out, fmt.Errorf("%s arm: %w", f.Name(), err)
 		}
 		if out.Partial = waiting > 0; out.Partial {
-			out.Degraded = append(out.Degraded, Degradation{Reason: ReasonNotIndexed, Detail: "the newest records are not in the full-text index, because the file cannot be written"})
+			out.Degraded = append(out.Degraded, Degradation{Reason: ReasonNotIndexed, Detail: "the newest records are not in the full-text index yet"})
 		}
 		candidates, truncated, err := view.MatchFTS(q.Scope, f.kind, query, q.Depth, source)
 		if err != nil {
