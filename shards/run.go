@@ -56,7 +56,7 @@ func (l *Lexical) tidy(ctx context.Context) error {
 			return err
 		}
 	}
-	if l.mergeDue() {
+	if l.MergeDue() {
 		return l.publish(ctx, false, tier(l.opts.MaxFile))
 	}
 	return nil
@@ -73,7 +73,8 @@ func (l *Lexical) sealDue() bool {
 	return rows >= l.opts.SealRows || l.text >= l.opts.SealText || l.applied-l.sealed >= 4*l.opts.SealRows
 }
 
-func (l *Lexical) mergeDue() bool {
+// MergeDue reports whether files wait to be merged.
+func (l *Lexical) MergeDue() bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return len(tier(l.opts.MaxFile)(l.files)) > 0
