@@ -150,11 +150,13 @@ func BenchmarkRead(b *testing.B) {
 	scope := memory.Scope{Agent: "agent"}
 	b.Run("open", func(b *testing.B) {
 		for b.Loop() {
-			again, err := sqlite.Open(ctx, path, sqlite.Options{ReadOnly: true})
+			again, err := sqlite.Open(ctx, path, sqlite.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			again.Close()
+			if err := again.Close(); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 	read := func(name string, f func(v *sqlite.View, cells []int64) error) {

@@ -27,13 +27,27 @@ func translate(err error) error {
 	}
 	switch {
 	case e.Code == sqlite3.ErrFull, e.SystemErrno == syscall.ENOSPC, e.SystemErrno == syscall.EDQUOT:
-		return fmt.Errorf("%w: nothing was changed; free some space and try again (%v)", memory.ErrFull, err)
+		return fmt.Errorf("%w: nothing was changed; free some space and try again (%w)", memory.ErrFull, err)
 	case e.Code == sqlite3.ErrReadonly, e.Code == sqlite3.ErrPerm, e.SystemErrno == syscall.EROFS:
-		return fmt.Errorf("%w: make the file and its folder writable (%v)", memory.ErrReadOnly, err)
+		return fmt.Errorf("%w: make the file and its folder writable (%w)", memory.ErrReadOnly, err)
 	case e.Code == sqlite3.ErrCorrupt, e.Code == sqlite3.ErrNotADB:
-		return fmt.Errorf("%w: nothing was repaired; bring a backup back with `recalld restore` (%v)", memory.ErrCorrupt, err)
+		return fmt.Errorf("%w: nothing was repaired; bring a backup back with `recalld restore` (%w)", memory.ErrCorrupt, err)
 	case e.Code == sqlite3.ErrBusy, e.Code == sqlite3.ErrLocked:
-		return fmt.Errorf("%w: another process is writing to the file (%v)", memory.ErrBusy, err)
+		return fmt.Errorf("%w: another process is writing to the file (%w)", memory.ErrBusy, err)
 	}
 	return err
+}
+
+// fatal errors speak of the file or the machine, not of the item, and end the
+// whole batch.
+func fatal(err error) bool {
+	var e sqlite3.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case sqlite3.ErrFull, sqlite3.ErrIoErr, sqlite3.ErrNomem, sqlite3.ErrCantOpen, sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
+		return true
+	}
+	return false
 }

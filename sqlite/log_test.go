@@ -87,6 +87,9 @@ func TestLongReaderDoesNotStopTheRest(t *testing.T) {
 	}
 	long.Close()
 	store(t, s, sqlite.NewMemory{Cell: cell("a", "", ""), Content: "last"})
+	if err := s.LimitLog(ctx, 1); err != nil { // the writer is through with the store before
+		t.Fatal(err)
+	}
 	if st, err := s.Stats(ctx); err != nil || st.WALBytes != 0 {
 		t.Errorf("the log has %d bytes after the last reader left, %v", st.WALBytes, err)
 	}

@@ -225,11 +225,6 @@ func orUnknown(err error) error {
 	return err
 }
 
-// fatal errors speak of the file, not of the item, and end the whole batch.
-func fatal(err error) bool {
-	return errors.Is(err, memory.ErrFull) || errors.Is(err, memory.ErrCorrupt) || errors.Is(err, memory.ErrReadOnly)
-}
-
 // item runs one item inside a savepoint of its own: when it fails, nothing of it
 // remains and the others stay.
 func (t *tx) item(run func() error) error {
