@@ -424,18 +424,21 @@ func TestCalibratedGateOfTheAgentAlone(t *testing.T) {
 	}
 	fits := sqlite.Calibration{Agent: "mia", Model: 1, Dims: 512, Signal: "rsf", Method: "separation", Precision: "balanced", Threshold: .123, ScoringVersion: admission.ScoringVersion}
 	spoil := func(change func(*sqlite.Calibration)) sqlite.Calibration { s := fits; change(&s); return s }
-	for name, s := range map[string]sqlite.Calibration{
-		"another agent's":         spoil(func(s *sqlite.Calibration) { s.Agent = "ken" }),
-		"another signal":          spoil(func(s *sqlite.Calibration) { s.Signal = "rrf" }),
-		"another model":           spoil(func(s *sqlite.Calibration) { s.Model = 7 }),
-		"another width":           spoil(func(s *sqlite.Calibration) { s.Dims = 256 }),
-		"another scoring version": spoil(func(s *sqlite.Calibration) { s.ScoringVersion++ }),
+	for _, c := range []struct {
+		whose string
+		sqlite.Calibration
+	}{
+		{"another agent's", spoil(func(s *sqlite.Calibration) { s.Agent = "ken" })}, // first: mia has none of her own yet
+		{"another signal's", spoil(func(s *sqlite.Calibration) { s.Signal = "rrf" })},
+		{"another model's", spoil(func(s *sqlite.Calibration) { s.Model = 7 })},
+		{"another width's", spoil(func(s *sqlite.Calibration) { s.Dims = 256 })},
+		{"another scoring version's", spoil(func(s *sqlite.Calibration) { s.ScoringVersion++ })},
 	} {
-		if err := b.store.PutCalibration(t.Context(), s); err != nil {
+		if err := b.store.PutCalibration(t.Context(), c.Calibration); err != nil {
 			t.Fatal(err)
 		}
 		if got := gate(RecallRequest{}); got != heuristic {
-			t.Errorf("%s threshold was used: %+v", name, got)
+			t.Errorf("%s threshold was used: %+v", c.whose, got)
 		}
 	}
 	if err := b.store.PutCalibration(t.Context(), fits); err != nil {
