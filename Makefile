@@ -9,14 +9,26 @@ GOTESTFLAGS ?=
 # Arguments for `make mutation`, for example MUTATION="-run count-reaches".
 MUTATION   ?=
 
+# How `make test-arm64` compiles C and runs what it built; Debian's packages are
+# gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user.
+ARM64_CC   ?= aarch64-linux-gnu-gcc
+ARM64_EXEC ?= qemu-aarch64 -L /usr/aarch64-linux-gnu
+
 export CGO_ENABLED = 1
 export GOAMD64 = v2
 
+# Left alone, C compilers fuse products with additions on arm64, and SQLite's
+# bm25 then ends in other bits than on amd64.
+UNFUSED = -O2 -g -ffp-contract=off
+ifeq ($(shell go env GOARCH 2>/dev/null),arm64)
+export CGO_CFLAGS = $(UNFUSED)
+endif
+
 .DEFAULT_GOAL = help
-.PHONY: help run build test test-extended lint bench mutation fuzz generate clean
+.PHONY: help run build test test-extended test-arm64 lint bench mutation fuzz generate clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
 run: build ## build, fill data/demo with the sample corpus, serve until Ctrl-C
 	$(BIN) demo --data $(DEMO)
@@ -39,6 +51,19 @@ test-extended: ## the long tests of the files tagged `extended`, then everything
 	fi
 	go test -race -tags $(TAGS) -timeout 20m $(GOTESTFLAGS) \
 		`go list -tags $(TAGS) ./... | grep -vE '^recalld/(internal/lint|mutation)'`
+
+# Left out are tests that start their own program again, which emulation cannot,
+# and those of sqlite that take long and depend on no processor.
+ARM64_SKIP = ^Test(RemoteServerIsKilled|AcknowledgedSurvives.*|Histories|PredicateIsScope|LogIsLimited|LongReaderDoesNotStopTheRest|DeletedBytesAreGone|ChecksFindAndRepair)$$
+
+test-arm64: export GOARCH = arm64
+test-arm64: export CC = $(ARM64_CC)
+test-arm64: export CGO_CFLAGS = $(UNFUSED)
+test-arm64: ## build for arm64; test, under emulation, everything that makes a score
+	go build -tags $(TAGS) ./...
+	go test -tags $(TAGS),invariants -exec "$(ARM64_EXEC)" -timeout 10m $(GOTESTFLAGS) -skip '$(ARM64_SKIP)' \
+		./internal/platforms ./memory ./lexical ./embed/... ./ingest ./sqlite ./front/strictjson \
+		./coordinator/fusion ./coordinator/prior ./coordinator/admission ./coordinator/portable ./coordinator/arm
 
 lint: ## gofmt, vet, staticcheck and the project's own rules
 	@unformatted=`gofmt -l .`; \

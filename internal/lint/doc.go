@@ -7,7 +7,8 @@
 //   - unsafe, cgo and assembly stay in their rooms
 //   - every package has a doc.go, every exported name a comment
 //   - a float product is rounded where it is made, so that no processor fuses
-//     it with the addition that follows
+//     it with the addition that follows, and no function of package math is
+//     used that processors compute differently
 //   - clocks and randomness come from outside
 //   - no package-level variable changes
 //   - no test skips itself, nothing is left to do later

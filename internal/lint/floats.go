@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"go/types"
 	"math"
+	"slices"
 
 	"golang.org/x/tools/go/ast/astutil"
 	"golang.org/x/tools/go/packages"
@@ -13,6 +14,14 @@ import (
 
 // Where a score can never come from.
 var unscored = []string{"cmd", "bench", "mutation", "internal", "front/console"}
+
+// The functions of package math whose results are exact, and so alike on every
+// processor.
+var exactMath = []string{
+	"Abs", "Ceil", "Copysign", "Dim", "FMA", "Float32bits", "Float32frombits", "Float64bits", "Float64frombits",
+	"Floor", "Frexp", "Ilogb", "Inf", "IsInf", "IsNaN", "Ldexp", "Logb", "Max", "Min", "Mod", "Modf", "NaN",
+	"Nextafter", "Nextafter32", "Remainder", "Round", "RoundToEven", "Signbit", "Sqrt", "Trunc",
+}
 
 // Floats flags float products that are not rounded where they are made. On
 // arm64 a compiler may fuse a product with an addition that follows it, also
@@ -22,6 +31,9 @@ var unscored = []string{"cmd", "bench", "mutation", "internal", "front/console"}
 // and max compare) or converts, when it is handed to the standard library, when
 // it is a constant, or when one factor is a constant power of two, so that it is
 // exact.
+//
+// It also flags the functions of package math that are not exact: amd64 and
+// arm64 compute them differently (see coordinator/portable).
 func Floats(t *Tree, loaded []*packages.Package) []Finding {
 	const rule = "floats"
 	var found []Finding
@@ -36,9 +48,20 @@ func Floats(t *Tree, loaded []*packages.Package) []Finding {
 			products{info: p.TypesInfo, module: t.Module}.walk(file, func(pos token.Pos) {
 				found = append(found, t.at(p.Fset, pos, rule, "float product may be fused with an addition: write float64(x*y)"))
 			})
+			ast.Inspect(file, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok && inexactMath(p.TypesInfo.Uses[sel.Sel]) {
+					found = append(found, t.at(p.Fset, sel.Pos(), rule, "math."+sel.Sel.Name+" ends in other bits on other processors: see coordinator/portable"))
+				}
+				return true
+			})
 		}
 	}
 	return sorted(found)
+}
+
+func inexactMath(object types.Object) bool {
+	function, ok := object.(*types.Func)
+	return ok && function.Pkg() != nil && function.Pkg().Path() == "math" && !slices.Contains(exactMath, function.Name())
 }
 
 type products struct {
