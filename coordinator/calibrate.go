@@ -21,7 +21,8 @@ const (
 
 // Calibrate measures thresholds from the agent's own rows, and no one else's
 // (DECISIONS 1): the admission cosine from all pairs of a sample (RR-427), and
-// the fused gate from stored memories asked as queries (RR-431). The sample
+// the fused gate from stored memories asked as queries (RR-431), with the share
+// of the vector arm that ranks neighbours best (DECISIONS 18). The sample
 // follows from the seed, the agent and the number of its rows.
 func (c *Coordinator) Calibrate(ctx context.Context, r CalibrateRequest) (*CalibrateResponse, error) {
 	if err := checkAgent(r.Agent); err != nil {
@@ -74,6 +75,7 @@ type calibration struct {
 
 	model   sqlite.Model // the agent's; zero when there is none
 	random  *rand.Rand
+	share   *float64 // of the vector arm, when measured
 	found   []sqlite.Calibration
 	skipped []Degradation
 }
@@ -88,6 +90,14 @@ func (k *calibration) measure() error {
 	}
 	if err := k.cosine(); err != nil {
 		return err
+	}
+	share, err := k.vectorShare()
+	if err != nil {
+		return err
+	}
+	if share != nil {
+		k.share = &share.Threshold // the gate is that of answers fused with it
+		defer func() { k.found = append(k.found, *share) }()
 	}
 	return k.fused()
 }
@@ -299,6 +309,7 @@ func (k *calibration) ask(record memory.Record) ([]hit, error) {
 		return nil, err
 	}
 	p.policy.ConfidenceOn = false
+	p.question.Patient, p.fixedShare = true, k.share
 	t := &turn{c: k.c, ctx: k.ctx, plan: p, view: k.view, asked: k.c.models.ask(k.ctx, p)}
 	if err := t.open(); err != nil {
 		return nil, err

@@ -27,6 +27,9 @@ type plan struct {
 	full      bool
 	explain   bool
 	now       int64 // UTC milliseconds
+	// fixedShare stands in for the stored share of the vector arm while one is
+	// being measured.
+	fixedShare *float64
 }
 
 // plan checks a request and fixes everything that does not need the store.

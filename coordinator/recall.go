@@ -222,9 +222,13 @@ func (t *turn) runArms() error {
 
 // rank fuses the arms, applies the prior and sorts, once (DECISIONS 23).
 func (t *turn) rank() ([]hit, error) {
+	weight, err := t.weights()
+	if err != nil {
+		return nil, err
+	}
 	rankings := make([]fusion.Ranking, len(t.results))
 	for i, r := range t.results {
-		rankings[i] = fusion.Ranking{Arm: r.Arm, Weight: t.policy.weight(r.Arm), Candidates: r.Candidates, Unscored: r.Unscored}
+		rankings[i] = fusion.Ranking{Arm: r.Arm, Weight: weight(r.Arm), Candidates: r.Candidates, Unscored: r.Unscored}
 	}
 	fused := fusion.Fuse(t.mode, t.policy.RRFK, rankings)
 	hits := make([]hit, len(fused))

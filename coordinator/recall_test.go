@@ -235,7 +235,7 @@ func TestConfidenceNeverSorts(t *testing.T) {
 	b := open(t, nil)
 	b.put("mia", days()...)
 	ask := func(gate string) *RecallResponse {
-		return b.recall(RecallRequest{Agent: "mia", Query: "staging database server deploy", Gate: gate})
+		return b.recall(RecallRequest{Agent: "mia", Query: "staging database db-7 moved, the disk, the deploy, the server, port and Debian", Gate: gate})
 	}
 	off := ask("off")
 	if _, err := b.SetSetting(t.Context(), "confidence.enabled", "true"); err != nil {
@@ -256,7 +256,7 @@ func TestConfidenceNeverSorts(t *testing.T) {
 		falls = falls && (i == 0 || row.Confidence.Score <= on.Rows[i-1].Confidence.Score)
 	}
 	if falls {
-		t.Error("confidences happen to fall with the score: this fixture proves nothing")
+		t.Errorf("confidences happen to fall with the score: this fixture proves nothing: %s", encode(t, on.Rows))
 	}
 	gated := ask("on")
 	for _, row := range gated.Rows {
