@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,8 +22,53 @@ import (
 	"recalld/front/api"
 )
 
-// TestScripts runs the command line as a user does. Beside testscript's own
-// commands a script has
+// Each script of testdata/script is one test.
+
+// RR-444, RR-450
+func TestStoreScript(t *testing.T) { script(t, "store") }
+
+// RR-440
+func TestRecallScript(t *testing.T) { script(t, "recall") }
+
+func TestRecordsScript(t *testing.T) { script(t, "records") }
+
+// RR-439
+func TestScopeScript(t *testing.T) { script(t, "scope") }
+
+// RR-450
+func TestUsageScript(t *testing.T) { script(t, "usage") }
+
+// RR-444
+func TestImportScript(t *testing.T) { script(t, "import") }
+
+func TestExportScript(t *testing.T)     { script(t, "export") }
+func TestBackupScript(t *testing.T)     { script(t, "backup") }
+func TestDamageScript(t *testing.T)     { script(t, "damage") }
+func TestReadOnlyScript(t *testing.T)   { script(t, "readonly") }
+func TestServerScript(t *testing.T)     { script(t, "server") }
+func TestMCPScript(t *testing.T)        { script(t, "mcp") }
+func TestOperateScript(t *testing.T)    { script(t, "operate") }
+func TestCompletionScript(t *testing.T) { script(t, "completion") }
+
+func TestEveryScriptIsATest(t *testing.T) {
+	source, err := os.ReadFile("script_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		if !regexp.MustCompile(`Script\(t \*testing\.T\) +\{ script\(t, "` + name + `"\) \}`).Match(source) {
+			t.Errorf("no test runs %s", file)
+		}
+	}
+}
+
+// script runs the command line as a user does. Beside testscript's own commands
+// a script has
 //
 //	exits CODE program args...   the exit code, exactly
 //	json PATH WORD               a value of the last output, a dotted path
@@ -34,11 +80,10 @@ import (
 //	invert FILE OFFSET           invert one byte
 //	truncate FILE SIZE
 //	sql FILE STATEMENT           change a data file behind recalld's back
-//
-// RR-450
-func TestScripts(t *testing.T) {
+func script(t *testing.T, name string) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Files:               []string{"testdata/script/" + name + ".txtar"},
 		RequireExplicitExec: true,
 		ContinueOnError:     true,
 		RequireUniqueNames:  true,
@@ -128,30 +173,33 @@ func walk(value any, path []string) any {
 	return value
 }
 
-// until polls without a limit of its own; the test's own time-out ends it.
-func until(ok func() bool) {
-	for !ok() {
-		time.Sleep(2 * time.Millisecond)
+// until polls until something holds, and reports false when it does not come
+// true in a time that is long for any machine.
+func until(ok func() bool) bool {
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
 	}
+	return true
 }
 
 func scriptServing(ts *testscript.TestScript, _ bool, args []string) {
-	until(func() bool {
+	if !until(func() bool {
 		client, err := api.Dial(ts.MkAbs(args[0]))
-		if err != nil {
-			return false
-		}
-		ts.Check(client.Close())
-		return true
-	})
+		return err == nil && client.Close() == nil
+	}) {
+		ts.Fatalf("no server answers for %s", args[0])
+	}
 }
 
 func scriptAppears(ts *testscript.TestScript, _ bool, args []string) {
-	until(func() bool {
+	if !until(func() bool {
 		found, err := filepath.Glob(ts.MkAbs(args[0]))
-		ts.Check(err)
-		return len(found) > 0
-	})
+		return err == nil && len(found) > 0
+	}) {
+		ts.Fatalf("no %s appears", args[0])
+	}
 }
 
 func scriptTerminate(ts *testscript.TestScript, _ bool, _ []string) {

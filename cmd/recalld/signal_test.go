@@ -58,10 +58,12 @@ func TestCallInFlightFinishes(t *testing.T) {
 		t.Run(signal.String(), func(t *testing.T) {
 			data := t.TempDir()
 			server, _ := start(t, "serve", "--data", data)
-			until(func() bool {
+			if !until(func() bool {
 				client, err := api.Dial(data)
 				return err == nil && client.Close() == nil
-			})
+			}) {
+				t.Fatal("the server does not answer")
+			}
 			announced, err := api.Announced(data)
 			if err != nil {
 				t.Fatal(err)
@@ -85,13 +87,15 @@ func TestCallInFlightFinishes(t *testing.T) {
 			if err := server.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
-			until(func() bool {
+			if !until(func() bool {
 				another, err := net.Dial("unix", announced.Socket)
 				if err == nil {
 					another.Close()
 				}
 				return err != nil
-			})
+			}) {
+				t.Fatal("the server still takes calls")
+			}
 			fmt.Fprint(connection, body)
 			answer, err := http.ReadResponse(answers, nil)
 			if err != nil {
