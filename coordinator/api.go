@@ -194,7 +194,7 @@ type Explanation struct {
 type GateReport struct {
 	Signal    string  `json:"signal"`
 	Threshold float64 `json:"threshold"`
-	Source    string  `json:"source"` // calibrated, heuristic, off
+	Source    string  `json:"source"` // calibrated, heuristic, uncalibrated, off
 }
 
 // ArmReport is one arm's ranking, best first, at most Depth long.

@@ -20,6 +20,7 @@ type Policy struct {
 	VectorPart float64 // RR-400: factor on it in fusion modes
 
 	GateFused    bool // RR-424
+	GateRelative bool // RR-422 on fused scores
 	Autocut      bool // RR-426
 	AutocutRatio float64
 

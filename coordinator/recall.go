@@ -228,12 +228,20 @@ func (t *turn) rank() ([]hit, error) {
 	}
 	rankings := make([]fusion.Ranking, len(t.results))
 	for i, r := range t.results {
-		rankings[i] = fusion.Ranking{Arm: r.Arm, Weight: weight(r.Arm), Candidates: r.Candidates, Unscored: r.Unscored}
+		rankings[i] = fusion.Ranking{Arm: r.Arm, Weight: weight(r.Arm), Candidates: r.Candidates, Scale: scale(r.Arm), Unscored: r.Unscored}
 	}
 	fused := fusion.Fuse(t.mode, t.policy.RRFK, rankings)
 	hits := make([]hit, len(fused))
 	for i, row := range fused {
 		hits[i] = hit{Row: row, prior: 1}
+		// The gate reads the score before the prior, which orders rows and never
+		// removes one.
+		score := row.Score
+		if t.mode == fusion.ReciprocalRank {
+			hits[i].signals.ReciprocalRank = &score
+		} else {
+			hits[i].signals.Convex = &score
+		}
 	}
 	if t.policy.EpisodePrior && t.stats.Episodes > 0 {
 		boundary := prior.Boundary{Newest: instant(t.stats.NewestEpisode), Rate: t.policy.EpisodeRate, Floor: t.policy.EpisodeFloor}
@@ -248,15 +256,15 @@ func (t *turn) rank() ([]hit, error) {
 		}
 	}
 	slices.SortFunc(hits, func(a, b hit) int { return fusion.Compare(a.Row, b.Row) })
-	for i := range hits {
-		score := hits[i].Score
-		if t.mode == fusion.ReciprocalRank {
-			hits[i].signals.ReciprocalRank = &score
-		} else {
-			hits[i].signals.Convex = &score
-		}
-	}
 	return hits, nil
+}
+
+// scale names the unit of an arm's keys: both lexical arms count in bits.
+func scale(name string) string {
+	if name == arm.LexicalMemoryName || name == arm.LexicalEpisodeName {
+		return "bits"
+	}
+	return ""
 }
 
 // admit walks the ranking and keeps what passes the gate, is still there under

@@ -198,6 +198,9 @@ func inOrder(rows []Row) bool {
 // weighed.
 func TestBoundaryWeighsBeforeTheSort(t *testing.T) {
 	b := open(t, nil)
+	if _, err := b.SetSetting(t.Context(), "prior.episode", "true"); err != nil {
+		t.Fatal(err)
+	}
 	old := StoreItem{Content: "staging database moved", Time: start.Add(-10_000 * time.Hour).Format(time.RFC3339)}
 	fresh := StoreItem{Content: "staging database moved today", Time: start.Add(time.Hour).Format(time.RFC3339)}
 	refs := b.put("mia", old, fresh, say("lunch was soup, and the database of all recipes is on the shelf beside it"))
@@ -220,6 +223,14 @@ func TestBoundaryWeighsBeforeTheSort(t *testing.T) {
 		if row.Ref == refs[0] && (row.MatchReason.Prior == nil || *row.MatchReason.Prior != .5) {
 			t.Errorf("the factor is not reported: %s", encode(t, row.MatchReason))
 		}
+	}
+	// The prior orders and never removes: the gate reads the score before it.
+	if err := b.store.PutCalibration(t.Context(), sqlite.Calibration{Agent: "mia", Model: 1, Dims: 512, Signal: "rsf", Method: "separation", Precision: "balanced", Threshold: .9, ScoringVersion: admission.ScoringVersion}); err != nil {
+		t.Fatal(err)
+	}
+	gated := b.recall(RecallRequest{Agent: "mia", Query: "staging database moved", Explain: true})
+	if got := refsIn(gated.Rows); gated.Explain.Gate.Threshold != .9 || !slices.Contains(got, refs[0]) {
+		t.Errorf("the prior pushed the best row under the gate: %v", got)
 	}
 	if _, err := b.SetSetting(t.Context(), "prior.episode", "false"); err != nil {
 		t.Fatal(err)
@@ -413,6 +424,9 @@ func TestRecallCounters(t *testing.T) {
 // for; another agent's never does.
 func TestCalibratedGateOfTheAgentAlone(t *testing.T) {
 	b := open(t, nil)
+	if _, err := b.SetSetting(t.Context(), "gate.relative", "true"); err != nil {
+		t.Fatal(err)
+	}
 	b.put("mia", days()...)
 	gate := func(r RecallRequest) GateReport {
 		r.Agent, r.Query, r.Explain = "mia", "staging database", true

@@ -77,9 +77,10 @@ func (t *turn) cosines(hits []hit) (map[memory.Ref]float64, error) {
 }
 
 // makeGate is the gate of this recall: calibrated for the agent, the signal and
-// the model, else by the size of the scope (RR-422, RR-424).
+// the model, else by the size of the scope for a score that means the same in
+// every query (RR-084, RR-422, RR-424).
 func (t *turn) makeGate() (admission.Gate, error) {
-	in := admission.GateInput{Off: t.gateOff, Deep: t.deep, Pool: t.pool(), K: t.policy.RRFK, Signal: admission.Signal(t.mode)}
+	in := admission.GateInput{Off: t.gateOff, Deep: t.deep, Pool: t.pool(), K: t.policy.RRFK, Relative: t.policy.GateRelative, Signal: admission.Signal(t.mode)}
 	if t.policy.ConfidenceOn {
 		in.Signal = admission.Confidence
 	}

@@ -33,6 +33,11 @@ func (c *Coordinator) Update(ctx context.Context, r UpdateRequest) (*Row, error)
 	if err != nil {
 		return nil, err
 	}
+	if r.Source != nil || r.Time != nil {
+		if err := c.words.Reread(ctx, record); err != nil {
+			return nil, fmt.Errorf("update: it is stored, and not yet found by its new source or time: %w", err)
+		}
+	}
 	if err := c.words.Erase(ctx); err != nil {
 		return nil, fmt.Errorf("update: it is stored, and its former words are still in derived files: %w", err)
 	}

@@ -44,7 +44,7 @@ func TestFirstSignal(t *testing.T) {
 // RR-422
 func TestHeuristicGate(t *testing.T) {
 	threshold := func(pool int64, signal Signal, deep bool) float64 {
-		return NewGate(GateInput{Pool: pool, Signal: signal, Deep: deep, K: 60}).Threshold
+		return NewGate(GateInput{Pool: pool, Signal: signal, Deep: deep, K: 60, Relative: true}).Threshold
 	}
 	near(t, "n = 0", threshold(0, Convex, false), .5)
 	near(t, "n = 1", threshold(1, Convex, false), .5-.3*math.Log(2)/math.Log(500))
@@ -52,6 +52,20 @@ func TestHeuristicGate(t *testing.T) {
 	near(t, "n = 1,000,000", threshold(1_000_000, Convex, false), .2)
 	near(t, "deep", threshold(499, Convex, true), .1)
 	near(t, "rrf", threshold(499, ReciprocalRank, false), .2*3/61)
+}
+
+// RR-084: without a measured threshold a fused score is not compared with one
+// that was made for cosines; a confidence is.
+func TestHeuristicGateReadsNoFusedScore(t *testing.T) {
+	for _, signal := range []Signal{Convex, ReciprocalRank} {
+		g := NewGate(GateInput{Pool: 3, Signal: signal, K: 60})
+		if g.Source != SourceUncalibrated || !g.Admit(Signals{Convex: number(.01)}) || g.Admit(Signals{}) {
+			t.Errorf("%s: %+v", signal, g)
+		}
+	}
+	if g := NewGate(GateInput{Pool: 3, Signal: Confidence}); g.Source != SourceHeuristic || g.Admit(Signals{Confidence: number(.01)}) {
+		t.Errorf("confidence: %+v", g)
+	}
 }
 
 // RR-424: a calibrated threshold is used raw, also on rrf, and halved by deep.

@@ -11,6 +11,10 @@ const (
 	SourceCalibrated = "calibrated"
 	SourceHeuristic  = "heuristic"
 	SourceOff        = "off"
+	// SourceUncalibrated gates nothing: a fused score says how a row stands among
+	// the rows of its query, so that only a threshold measured on such scores can
+	// tell a good one from a bad one (RR-084).
+	SourceUncalibrated = "uncalibrated"
 )
 
 // Gate is the threshold that rows have to reach.
@@ -30,12 +34,16 @@ type GateInput struct {
 	Signal     Signal // what this recall's rows carry
 	Pool       int64  // memories plus episodes in scope
 	K          float64
+	// Relative applies the heuristic to fused scores as well, as the reference
+	// does (RR-422).
+	Relative bool
 	// Calibrated is the stored threshold for Signal, nil without one (RR-424).
 	Calibrated *float64
 }
 
 // NewGate makes the gate of one recall: calibrated when there is a threshold
-// for its signal, else by pool size.
+// for its signal, else by pool size for a signal that means the same in every
+// query.
 func NewGate(in GateInput) Gate {
 	g := Gate{Signal: in.Signal, pool: in.Pool, open: in.EmptyQuery}
 	switch {
@@ -44,6 +52,9 @@ func NewGate(in GateInput) Gate {
 		return g
 	case in.Calibrated != nil:
 		g.Source, g.Threshold = SourceCalibrated, *in.Calibrated
+	case !in.Relative && (in.Signal == Convex || in.Signal == ReciprocalRank):
+		g.Source = SourceUncalibrated
+		return g
 	default:
 		g.Source, g.Threshold = SourceHeuristic, heuristic(in.Pool)
 		if in.Signal == ReciprocalRank {
@@ -73,6 +84,9 @@ func (g Gate) Admit(s Signals) bool {
 	_, value, scored := s.First()
 	if !scored {
 		return g.open || g.pool >= UnscoredPool
+	}
+	if g.Source == SourceUncalibrated {
+		return true
 	}
 	return value >= g.Threshold
 }

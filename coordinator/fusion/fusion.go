@@ -26,6 +26,10 @@ type Ranking struct {
 	// Weight is the arm's share, ≥ 0. Weights are relative to each other.
 	Weight     float64
 	Candidates []memory.Candidate
+	// Scale names the unit of the keys. Rankings of the same named scale hold
+	// different rows with comparable keys: [Convex] scales them together and
+	// counts them as one arm. "" is a scale of its own.
+	Scale string
 	// Unscored says that keys order the rows but measure no similarity, such as
 	// the time of a row. Only ranks are used then.
 	Unscored bool
@@ -62,12 +66,11 @@ func Compare(a, b Row) int {
 
 // Fuse merges the rankings, best first. k is the constant of [ReciprocalRank].
 func Fuse(mode Mode, k float64, rankings []Ranking) []Row {
-	var share func(Ranking) []float64
+	share := func(r Ranking) []float64 { return reciprocal(r, k) }
 	norm := 1.0
-	if mode == ReciprocalRank {
-		share = func(r Ranking) []float64 { return reciprocal(r, k) }
-	} else {
-		share, norm = scaled, totalWeight(rankings)
+	if mode != ReciprocalRank {
+		share = func(r Ranking) []float64 { return scaled(r, rankings) }
+		norm = totalWeight(rankings)
 	}
 	rows := collect(rankings, share)
 	for i := range rows {

@@ -114,3 +114,16 @@ func TestFusionProperties(t *testing.T) {
 		}
 	})
 }
+
+// DECISIONS 18: memories and episodes found by the same words are measured in
+// the same bits: a weak episode does not reach the top for being alone, and a row
+// that leads every arm it can be in scores 1.
+func TestArmsOfOneScaleAreScaledTogether(t *testing.T) {
+	words := Ranking{Arm: "lexical_memory", Weight: .7, Scale: "bits", Candidates: []memory.Candidate{{Ref: mem(1), Key: 21}, {Ref: mem(2), Key: 11}}}
+	episodes := Ranking{Arm: "lexical_episode", Weight: .7, Scale: "bits", Candidates: []memory.Candidate{{Ref: ep(9), Key: 3}, {Ref: ep(8), Key: 1}}}
+	vectors := Ranking{Arm: "vector", Weight: .3, Candidates: []memory.Candidate{{Ref: mem(1), Key: .9}, {Ref: ep(9), Key: .5}}}
+	expect(t, Fuse(Convex, 60, []Ranking{vectors, words, episodes}),
+		[]memory.Ref{mem(1), mem(2), ep(9), ep(8)}, []float64{1, .7 * .5, .7 * .1, 0})
+	episodes.Scale = ""
+	expect(t, Fuse(Convex, 60, []Ranking{words, episodes}), []memory.Ref{ep(9), mem(1), ep(8), mem(2)}, []float64{.5, .5, 0, 0})
+}
