@@ -177,3 +177,52 @@ func TestShellWords(t *testing.T) {
 		}
 	}
 }
+
+// The tour names files and functions that are there.
+func TestTourIsTrue(t *testing.T) {
+	text, err := os.ReadFile("../../docs/tour.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := regexp.MustCompile("`([a-z0-9/]+(?:\\.[a-z]+)?)`(?: · `(\\w+)`)?").FindAllStringSubmatch(strings.ReplaceAll(string(text), "\n", " "), -1)
+	functions := 0
+	for _, step := range steps {
+		path, name := step[1], step[2]
+		if !strings.Contains(path, "/") {
+			continue
+		}
+		source, err := os.ReadFile("../../" + path)
+		if info, statErr := os.Stat("../../" + path); statErr == nil && info.IsDir() && name == "" {
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if name == "" {
+			continue
+		}
+		functions++
+		if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + name + `[\[(]`).Match(source) {
+			t.Errorf("%s has no function %s", path, name)
+		}
+	}
+	if functions < 40 {
+		t.Errorf("%d functions were looked for", functions)
+	}
+}
+
+// The example of the import format is one.
+func TestFormatExampleImports(t *testing.T) {
+	text, err := os.ReadFile("../../docs/formats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "```json\n")
+	block, _, _ = strings.Cut(block, "```")
+	var out bytes.Buffer
+	code := run([]string{"import", "--data", t.TempDir(), "-"}, strings.NewReader(block), &out, &out)
+	if want := "5 items read: 4 stored, 1 new versions, 0 already there, 0 refused\n"; code != exitOK || out.String() != want {
+		t.Errorf("exit code %d: %s", code, out.String())
+	}
+}
