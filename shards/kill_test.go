@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -20,6 +21,15 @@ const childFolder = "SHARDS_TEST_CHILD_FOLDER"
 func TestMain(m *testing.M) {
 	if folder := os.Getenv(childFolder); folder != "" {
 		write(folder)
+	}
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
+	if !asked {
+		// Each check opens real files; -rapid.checks asks for more.
+		if err := flag.Set("rapid.checks", "30"); err != nil {
+			panic(err)
+		}
 	}
 	os.Exit(m.Run())
 }

@@ -100,6 +100,20 @@ func TestSearchIsWhatDirectReadingGives(t *testing.T) {
 					_ = w.update(owner[ref], ref, sqlite.Patch{Project: &to})
 				}
 			},
+			"change source or time": func(*rapid.T) {
+				if ref, ok := pick(); ok && ref.Kind == memory.KindMemory {
+					p := sqlite.Patch{Time: &memory.Time{Milli: rapid.Int64Range(0, 1<<40).Draw(r, "time"), Known: true}, Source: &memory.Source{ID: rapid.SampledFrom([]string{"", "s1", "s3"}).Draw(r, "to session")}}
+					if record, err := w.store.Update(ctx, owner[ref], ref, p); err == nil {
+						if old != nil { // the log does not tell a snapshot apart
+							old.Close()
+							old = nil
+						}
+						if err := w.index.Reread(ctx, record); err != nil {
+							r.Fatal(err)
+						}
+					}
+				}
+			},
 			"delete": func(*rapid.T) {
 				if ref, ok := pick(); ok {
 					w.delete(owner[ref], ref)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"recalld/lexical"
+	"recalld/memory"
 	"recalld/sqlite"
 )
 
@@ -48,6 +49,11 @@ func (l *Lexical) publish(ctx context.Context, seal bool, pick func([]*file) []*
 	defer view.Close()
 	l.work.Lock()
 	defer l.work.Unlock()
+	return l.publishFrom(ctx, view, seal, pick)
+}
+
+// publishFrom is publish with l.work held.
+func (l *Lexical) publishFrom(ctx context.Context, view *sqlite.View, seal bool, pick func([]*file) []*file) error {
 	p, err := l.prepare(view, seal, pick)
 	if err != nil || p == nil {
 		return err
@@ -269,10 +275,44 @@ func (l *Lexical) Erase(ctx context.Context) error {
 	return emptyQuarantine(l.opts.Folder)
 }
 
-// group is files that stand for one tier: each holds less than mergeFactor times
-// the rows of the smallest. So that a row is written a number of times that
-// grows with the logarithm of the store, a group is merged once it is
-// mergeFactor files.
+// Reread takes one record over again whose source or time was changed, which the
+// log does not tell, and seals it, so that no restart has to know.
+func (l *Lexical) Reread(ctx context.Context, r memory.Record) error {
+	view, err := l.store.ViewRecords(ctx)
+	if err != nil {
+		return fmt.Errorf("read a record again: %w", err)
+	}
+	defer view.Close()
+	// What is being sealed would not know of it.
+	l.work.Lock()
+	defer l.work.Unlock()
+	if err := l.bringAgain(view, r); err != nil {
+		return fmt.Errorf("read a record again: %w", err)
+	}
+	return l.publishFrom(ctx, view, true, nil)
+}
+
+func (l *Lexical) bringAgain(view *sqlite.View, r memory.Record) error {
+	if err := l.follow(view); err != nil {
+		return err
+	}
+	cells, err := view.Cells(memory.Scope{Agent: r.Cell.Agent, Project: &r.Cell.Project, Channel: &r.Cell.Channel})
+	if err != nil {
+		return err
+	}
+	for _, c := range cells {
+		if c.Cell == r.Cell {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.bring(view, []touched{{ref: r.Ref, cells: []lexical.Cell{lexical.Cell(c.ID)}}})
+		}
+	}
+	return nil // it has been deleted since
+}
+
+// mergeFactor is how many files of like size are merged into one. A row is
+// written again each time its file grows by this factor, and so a number of
+// times that follows the logarithm of the store.
 const mergeFactor = 4
 
 // tier chooses the smallest files that are worth merging into one: at least
