@@ -20,8 +20,7 @@ func (t *tx) indexTexts() error {
 			return err
 		}
 	}
-	t.w.unindexed.Store(0)
-	t.w.unindexedBytes = 0
+	t.indexed, t.behind, t.behindBytes = true, 0, 0
 	return nil
 }
 
@@ -29,10 +28,22 @@ func indexJob(ctx context.Context) *job {
 	return &job{ctx: ctx, done: make(chan struct{}), run: func(t *tx) error { return t.item(t.indexTexts) }}
 }
 
-// awaitIndex counts a record that the index does not hold yet.
+// awaitIndex counts a record that the index does not hold yet. Readers see it
+// counted before they can see it.
 func (t *tx) awaitIndex(text string) {
+	t.behind++
+	t.behindBytes += int64(len(text))
 	t.w.unindexed.Add(1)
 	t.w.unindexedBytes += int64(len(text))
+}
+
+// settleIndex counts afresh once a commit has published what was indexed: before
+// it, readers would find neither the count nor the index.
+func (t *tx) settleIndex() {
+	if t.indexed {
+		t.w.unindexed.Store(t.behind)
+		t.w.unindexedBytes = t.behindBytes
+	}
 }
 
 // countUnindexed counts the records behind the mark.

@@ -70,9 +70,10 @@ func (s *Store) Release(ctx context.Context, ids []int64) error {
 }
 
 // MarkUnembeddable ends tasks whose text the model cannot embed: counted, never
-// tried again until the text changes (DECISIONS 26).
+// tried again until the text changes (DECISIONS 26). An edit gives a claimed
+// task back, so that a text which came meanwhile is not marked for the old one.
 func (s *Store) MarkUnembeddable(ctx context.Context, ids []int64) error {
-	return s.settle(ctx, "UPDATE queue SET state = 1, leased_until = 0 WHERE id = ?", nil, ids)
+	return s.settle(ctx, "UPDATE queue SET state = 1, leased_until = 0 WHERE id = ? AND leased_until <> 0", nil, ids)
 }
 
 func (s *Store) settle(ctx context.Context, sql string, args []any, ids []int64) error {

@@ -36,7 +36,10 @@ type job struct {
 // tx is the writer's open transaction.
 type tx struct {
 	*conn
-	w *writer
+	w           *writer
+	indexed     bool  // the full-text index was brought up to date
+	behind      int64 // records stored since, or since the beginning
+	behindBytes int64
 }
 
 // writer owns the only connection that writes.
@@ -213,6 +216,7 @@ func (w *writer) transact(batch []*job) error {
 		w.forget()
 		return err
 	}
+	t.settleIndex()
 	w.commits.Add(1)
 	w.written.Add(int64(len(batch)))
 	return nil
