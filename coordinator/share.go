@@ -10,6 +10,7 @@ import (
 	"recalld/coordinator/admission"
 	"recalld/coordinator/arm"
 	"recalld/coordinator/fusion"
+	"recalld/coordinator/portable"
 	"recalld/lexical"
 	"recalld/memory"
 	"recalld/sqlite"
@@ -275,15 +276,16 @@ func (p pool) nearest(except memory.Ref, vector []float32) []memory.Candidate {
 }
 
 // gain is the normalised discounted cumulative gain of a ranking's first rows.
+// The base of the logarithm cancels out.
 func gain(rows []fusion.Row, answers map[memory.Ref]bool) float64 {
 	var got, ideal float64
 	for i := range min(shareAnswers, len(rows)) {
 		if answers[rows[i].Ref] {
-			got += 1 / math.Log2(float64(i+2))
+			got += 1 / portable.Log(float64(i+2))
 		}
 	}
 	for i := range min(shareAnswers, len(answers)) {
-		ideal += 1 / math.Log2(float64(i+2))
+		ideal += 1 / portable.Log(float64(i+2))
 	}
 	return got / ideal
 }

@@ -58,7 +58,7 @@ func writeConfidences(b *strings.Builder) {
 }
 
 func writeGates(b *strings.Builder) {
-	for _, signal := range []admission.Signal{admission.Convex, admission.ReciprocalRank} {
+	for _, signal := range []admission.Signal{admission.Confidence, admission.ReciprocalRank} {
 		series(b, string(signal), func(i int) float64 {
 			return admission.NewGate(admission.GateInput{Signal: signal, Pool: int64(i), K: 60}).Threshold
 		})
@@ -97,7 +97,11 @@ func (c *corpus) serve(backend string) (*sqlite.Store, *coordinator.Coordinator)
 		"embedding.backend":        backend,
 		"confidence.enabled":       "true",
 		"confidence.count_recalls": "false",
+		"prior.episode":            "true",
 		"prior.episode_rate":       "0.0001",
+		"fusion.weight.vector":     "0.3",
+		"fusion.weight.lexical":    "0.7",
+		"fusion.weight.fts":        "0.6",
 	}})
 	if err != nil {
 		c.t.Fatal(err)
