@@ -28,7 +28,7 @@ func demoQuestions() []demoQuestion {
 	return []demoQuestion{
 		{"engineer", "atlas", "How many partitions does the topic have?", "from 12 to 24 partitions"},
 		{"companion", "", "瑠璃釉の焼成温度は何度ですか", "本焼き 1235 度"},
-		{"companion", "home", "厨房墙面漆的色号", "厨房 N-87"},
+		{"engineer", "billing", "主题的分区数是多少，可以改吗？", "主题的分区数是 6"},
 	}
 }
 
