@@ -36,8 +36,12 @@ func (c *Coordinator) Calibrate(ctx context.Context, r CalibrateRequest) (*Calib
 	if err != nil {
 		return nil, err
 	}
-	if !(r.Parameter >= -100 && r.Parameter <= 100) {
-		return nil, &memory.FieldError{Field: "parameter", Problem: "is out of range", Limit: "-100 to 100", Next: "give a quantile for percentile, or a z for zscore"}
+	lowest := -100.
+	if method == string(admission.Percentile) {
+		lowest = 0
+	}
+	if !(r.Parameter >= lowest && r.Parameter <= 100) {
+		return nil, &memory.FieldError{Field: "parameter", Problem: "is out of range", Limit: fmt.Sprintf("%g to 100", lowest), Next: "give a quantile or a percentage for percentile, or a z for zscore"}
 	}
 	view, err := c.store.View(ctx)
 	if err != nil {

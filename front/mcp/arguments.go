@@ -49,7 +49,11 @@ func (a *arguments) end() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.fields)) {
 		if !slices.Contains(a.known, name) {
-			return &memory.FieldError{Field: a.at(shortName(name)), Problem: "is not an argument", Limit: strings.Join(a.known, ", "), Next: "leave it out"}
+			next := "leave it out"
+			if own := ownName(name); slices.Contains(a.known, own) {
+				next = "write " + own
+			}
+			return unknownArgument{&memory.FieldError{Field: a.at(shortName(name)), Problem: "is not an argument", Limit: strings.Join(a.known, ", "), Next: next}}
 		}
 	}
 	return nil

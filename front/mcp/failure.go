@@ -20,13 +20,22 @@ type failure struct {
 	Next  string `json:"next,omitempty" jsonschema:"what to do"`
 }
 
+// unknownArgument refuses a name that is no argument. The name stays as the
+// caller wrote it.
+type unknownArgument struct{ *memory.FieldError }
+
+// Unwrap gives the refusal.
+func (u unknownArgument) Unwrap() error { return u.FieldError }
+
 // failed turns an error into a tool's result, in the caller's own words.
 func failed(err error) *sdk.CallToolResult {
 	f := failure{Error: strings.ToValidUTF8(err.Error(), "\uFFFD")}
 	var refused *memory.FieldError
 	if errors.As(err, &refused) {
 		own := *refused
-		own.Field = ownName(own.Field)
+		if !errors.As(err, new(unknownArgument)) {
+			own.Field = ownName(own.Field)
+		}
 		f = failure{Error: own.Error(), Field: own.Field, Limit: own.Limit, Next: own.Next}
 	}
 	return result(f, true)
