@@ -54,7 +54,7 @@ test-extended: ## the long tests of the files tagged `extended`, then everything
 
 # Left out are tests that start their own program again, which emulation cannot,
 # and those of sqlite that take long and depend on no processor.
-ARM64_SKIP = ^Test(RemoteServerIsKilled|AcknowledgedSurvives.*|Histories|PredicateIsScope|LogIsLimited|LongReaderDoesNotStopTheRest|DeletedBytesAreGone|ChecksFindAndRepair)$$
+ARM64_SKIP = ^Test(RemoteServerIsKilled|KilledWhileSealing|AcknowledgedSurvives.*|Histories|PredicateIsScope|LogIsLimited|LongReaderDoesNotStopTheRest|DeletedBytesAreGone|ChecksFindAndRepair)$$
 
 test-arm64: export GOARCH = arm64
 test-arm64: export CC = $(ARM64_CC)
@@ -62,7 +62,7 @@ test-arm64: export CGO_CFLAGS = $(UNFUSED)
 test-arm64: ## build for arm64; test, under emulation, everything that makes a score
 	go build -tags $(TAGS) ./...
 	go test -tags $(TAGS),invariants -exec "$(ARM64_EXEC)" -timeout 10m $(GOTESTFLAGS) -skip '$(ARM64_SKIP)' \
-		./internal/platforms ./memory ./lexical ./embed/... ./ingest ./sqlite ./front/strictjson \
+		./internal/platforms ./memory ./lexical ./embed/... ./ingest ./shards ./sqlite ./front/strictjson \
 		./coordinator/fusion ./coordinator/prior ./coordinator/admission ./coordinator/portable ./coordinator/arm
 
 lint: ## gofmt, vet, staticcheck and the project's own rules

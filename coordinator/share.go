@@ -91,11 +91,11 @@ func (t *turn) weights() (func(arm string) float64, error) {
 	return func(name string) float64 {
 		switch name {
 		case arm.VectorName:
-			return t.policy.weight(name) * share
+			return float64(t.policy.weight(name) * share)
 		case arm.LexicalMemoryName, arm.LexicalEpisodeName:
-			return t.policy.weight(name) * (1 - share)
+			return float64(t.policy.weight(name) * (1 - share))
 		case arm.KeywordName: // stands in for the memory arm
-			return t.policy.weight(arm.LexicalMemoryName) * (1 - share)
+			return float64(t.policy.weight(arm.LexicalMemoryName) * (1 - share))
 		}
 		return t.policy.weight(name)
 	}, err

@@ -60,7 +60,7 @@ func writeConfidences(b *strings.Builder) {
 func writeGates(b *strings.Builder) {
 	for _, signal := range []admission.Signal{admission.Confidence, admission.ReciprocalRank} {
 		series(b, string(signal), func(i int) float64 {
-			return admission.NewGate(admission.GateInput{Signal: signal, Pool: int64(i), K: 60}).Threshold
+			return admission.NewGate(admission.GateInput{Signal: signal, Relative: true, Pool: int64(i), K: 60}).Threshold
 		})
 	}
 }
