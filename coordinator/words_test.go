@@ -98,7 +98,10 @@ func TestMovedRecordIsFoundWhereItIs(t *testing.T) {
 	}
 	for range 2 {
 		for project, want := range map[string][]string{"atlas": {refs[1]}, "borealis": {refs[0], refs[2]}} {
-			answer := b.recall(RecallRequest{Agent: "mia", Project: pointer(project), Query: "heliotrope key", Arms: []string{"lexical"}, Gate: "off"})
+			answer := b.recall(RecallRequest{Agent: "mia", Project: pointer(project), Query: "heliotrope key", Arms: []string{"lexical"}, Gate: "off", Explain: true})
+			if ranked := answer.Explain.Arms[0].Candidates; len(ranked) != len(want) {
+				t.Errorf("%s: the arm ranked %v", project, ranked)
+			}
 			if got := refsIn(answer.Rows); !slices.Equal(got, want) {
 				t.Errorf("%s: %v, want %v", project, got, want)
 			}
@@ -153,7 +156,7 @@ func TestStoredShareWeighsTheArms(t *testing.T) {
 	for range 60 {
 		b.put("mia", say(l.sentence(10)))
 	}
-	query := l.sentence(6)
+	query := l.sentence(14)
 	ask := func(arms ...string) []string {
 		return refsIn(b.recall(RecallRequest{Agent: "mia", Query: query, Arms: arms, Gate: "off", Count: 10}).Rows)
 	}
@@ -179,8 +182,12 @@ func TestStoredShareWeighsTheArms(t *testing.T) {
 	if got := ask("vector", "lexical_memory"); !slices.Equal(got[:5], vectors[:5]) {
 		t.Errorf("share 1: %v, want %v", got, vectors)
 	}
+	put(model.ID, .5)
+	if got := ask("vector", "lexical_memory"); slices.Equal(got[:4], words[:4]) {
+		t.Fatal("half and half ranks like words alone: this fixture proves nothing")
+	}
 	put(model.ID, 0)
-	if got := ask("vector", "lexical_memory"); !slices.Equal(got[:len(words)], words) {
+	if got := ask("vector", "lexical_memory"); !slices.Equal(got[:4], words[:4]) { // the last ones are worth 0 on either side
 		t.Errorf("share 0: %v, want %v", got, words)
 	}
 }

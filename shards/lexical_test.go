@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -441,5 +442,99 @@ func TestSpans(t *testing.T) {
 	})
 	if s := everyCell().without(Span{1, math.MaxInt64}); len(s) != 0 {
 		t.Errorf("%v is left of everything", s)
+	}
+}
+
+// ARCHITECTURE 8.6, DECISIONS 2: records whose cells are not built are read
+// directly when they are few, else counted in the answer; the other cells of the
+// scope answer.
+func TestWhatIsNotBuiltIsSaid(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.flood(memory.Cell{Agent: "mia", Project: "atlas"}, 300, words)
+	w.flood(memory.Cell{Agent: "mia"}, 40, words)
+	w.closeIndex()
+	if err := os.RemoveAll(w.opts.Folder); err != nil {
+		t.Fatal(err)
+	}
+	view := w.view()
+	defer view.Close()
+	cells, err := view.Cells(memory.Scope{Agent: "mia"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(direct int64) Answer {
+		o := w.opts
+		o.DirectRows = direct
+		l := &Lexical{store: w.store, opts: o.withDefaults(), changed: make(map[lexical.Cell]int64), forgotten: make(map[string]bool)}
+		if err := l.load(view); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cells { // the smaller cell is built
+			if c.Cell.Project == "" {
+				id := lexical.Cell(c.ID)
+				l.missing = l.missing.without(Span{id, id})
+				for d, err := range texts(view, []lexical.Cell{id}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := l.add([]lexical.Doc{d}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		a, err := l.Search(context.Background(), view, cells, lexical.Query{Text: words(3), Kind: memory.KindMemory, K: 500}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	if a := ask(1_000); a.NotBuilt != 0 || a.Rows != 340 {
+		t.Errorf("read directly: %d rows, %d not built", a.Rows, a.NotBuilt)
+	}
+	if a := ask(339); a.NotBuilt != 300 || a.Rows != 40 || len(a.Hits) == 0 {
+		t.Errorf("too many to read directly: %d rows, %d not built, %d hits", a.Rows, a.NotBuilt, len(a.Hits))
+	}
+	w.open()
+}
+
+// DECISIONS 4: a snapshot that is older than what was searched since is answered
+// as it was, with postings, by reading it, or not at all.
+func TestOlderSnapshotIsReadAsItWas(t *testing.T) {
+	w := newWorld(t, Options{DirectRows: 100})
+	w.flood(cellOf("mia"), 30, words)
+	w.flood(cellOf("ken"), 200, words)
+	w.settled()
+	w.same("mia", words(3)+" freshly")
+	old := w.view()
+	defer old.Close()
+	fresh := w.say(cellOf("mia"), "s", "freshly stored harbor lantern")
+	w.say(cellOf("ken"), "s", "freshly stored copper violet")
+	if a := w.same("mia", words(3)+" freshly"); !slices.Contains(refs(a.Hits), fresh) {
+		t.Fatalf("the new record is not found: %v", refs(a.Hits))
+	}
+	w.same("ken", words(3)+" freshly")
+	for range 2 {
+		a, err := w.ask(old, memory.Scope{Agent: "mia"}, words(3)+" freshly", memory.KindMemory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Rows != 30 {
+			t.Errorf("%d rows in the older snapshot", a.Rows)
+		}
+		cells, err := old.Cells(memory.Scope{Agent: "ken"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := lexical.Query{Text: words(3), Kind: memory.KindMemory, K: 10}
+		if _, err := w.index.Search(context.Background(), old, cells, q, false); !errors.Is(err, ErrPassed) {
+			t.Errorf("too many rows to read: %v, want ErrPassed", err)
+		}
+		if a, err := w.index.Search(context.Background(), old, cells, q, true); err != nil || a.Rows != 200 {
+			t.Errorf("with patience: %d rows, %v", a.Rows, err)
+		}
+		if err := w.index.Seal(context.Background()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
