@@ -65,7 +65,15 @@ func copyTo(ctx context.Context, source *conn, dst string, progress func(done, t
 }
 
 func copyPages(ctx context.Context, source *conn, dst string, progress func(done, total int64)) (err error) {
-	target, err := connect(dst, "rwc", "", false)
+	// SQLite would make the file readable by everybody.
+	made, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := made.Close(); err != nil {
+		return err
+	}
+	target, err := connect(dst, "rw", "", false)
 	if err != nil {
 		return err
 	}

@@ -70,14 +70,14 @@ type rowCheck struct {
 
 func (s *Store) check(c rowCheck) Check {
 	check := Check{Name: c.name, Doc: c.doc, Run: func(ctx context.Context) (Finding, error) {
-		var evidence []string
+		var evidence tally
 		_, err := read(ctx, s, func(v *View) (struct{}, error) {
 			return struct{}{}, v.query(c.violations, nil, func(r row) error {
-				evidence = append(evidence, r.text(0))
+				evidence.add(r.text(0))
 				return nil
 			})
 		})
-		return found(c.severity, evidence, c.advice), err
+		return evidence.finding(c.severity, c.advice), err
 	}}
 	if c.repair != nil {
 		check.Fix = func(ctx context.Context) (int64, error) { return s.repair(ctx, c.repair) }
@@ -85,15 +85,37 @@ func (s *Store) check(c rowCheck) Check {
 	return check
 }
 
-// found makes a finding of lines of evidence; none means that all is well.
-func found(severity string, evidence []string, advice string) Finding {
-	if len(evidence) == 0 {
+// tally counts lines of evidence and keeps those that are shown: there may be as
+// many as there are records.
+type tally struct {
+	shown []string
+	n     int
+}
+
+func (t *tally) add(line string) {
+	if t.n++; t.n <= maxEvidence {
+		t.shown = append(t.shown, line)
+	}
+}
+
+// finding makes a finding of what was counted; nothing means that all is well.
+func (t *tally) finding(severity, advice string) Finding {
+	if t.n == 0 {
 		return Finding{OK: true}
 	}
-	if n := len(evidence); n > maxEvidence {
-		evidence = append(evidence[:maxEvidence:maxEvidence], fmt.Sprintf("and %d more", n-maxEvidence))
+	if t.n > maxEvidence {
+		t.shown = append(t.shown, fmt.Sprintf("and %d more", t.n-maxEvidence))
 	}
-	return Finding{Severity: severity, Evidence: evidence, Fix: advice}
+	return Finding{Severity: severity, Evidence: t.shown, Fix: advice}
+}
+
+// found is the finding of a few lines.
+func found(severity string, evidence []string, advice string) Finding {
+	var t tally
+	for _, line := range evidence {
+		t.add(line)
+	}
+	return t.finding(severity, advice)
 }
 
 func (s *Store) repair(ctx context.Context, statements []string) (changed int64, err error) {
@@ -247,7 +269,7 @@ func rowChecks() []rowCheck {
 // findCopies looks for what migrations and restores left beside the file.
 func (s *Store) findCopies(context.Context) (Finding, error) {
 	var evidence []string
-	for _, pattern := range []string{".before-*", ".replaced-by-*", ".part", ".restore", ".new-*"} {
+	for _, pattern := range []string{".before-*", asideMark + "*", ".part", restoreMark, ".new-*"} {
 		names, err := filepath.Glob(escapeGlob(s.path) + pattern)
 		if err != nil {
 			return Finding{}, err
@@ -320,14 +342,14 @@ func (v *View) eachDigest(each func(ref memory.Ref, right []byte) error) error {
 }
 
 func (s *Store) checkDigests(ctx context.Context) (Finding, error) {
-	var evidence []string
+	var evidence tally
 	_, err := read(ctx, s, func(v *View) (struct{}, error) {
 		return struct{}{}, v.eachDigest(func(ref memory.Ref, _ []byte) error {
-			evidence = append(evidence, ref.String()+" has the digest of another text")
+			evidence.add(ref.String() + " has the digest of another text")
 			return nil
 		})
 	})
-	return found(SeverityError, evidence, fixCommand+" to compute them again"), err
+	return evidence.finding(SeverityError, fixCommand+" to compute them again"), err
 }
 
 func (s *Store) fixDigests(ctx context.Context) (changed int64, err error) {

@@ -173,3 +173,24 @@ func TestCheckFileFindsDamage(t *testing.T) {
 		}
 	}
 }
+
+// TestEvidenceIsBounded: a check that finds many violations shows some and counts
+// the rest.
+func TestEvidenceIsBounded(t *testing.T) {
+	s, _ := openStore(t, sqlite.Options{Clock: fixed})
+	model(t, s, 2)
+	for i := range 25 {
+		store(t, s, sqlite.NewMemory{Cell: cell("a", "", ""), Content: fmt.Sprint(i)})
+	}
+	for _, c := range s.Checks() {
+		if c.Name != "missing_vectors" {
+			continue
+		}
+		f, err := c.Run(context.Background())
+		if err != nil || f.OK || len(f.Evidence) != 21 || f.Evidence[20] != "and 5 more" {
+			t.Errorf("%+v, %v", f, err)
+		}
+		return
+	}
+	t.Error("there is no such check")
+}

@@ -31,7 +31,7 @@ type CheckFinding struct {
 // backup is not changed. A file at dst is set aside, never overwritten. With
 // verify every check must pass first. Nobody may have dst open.
 func Restore(ctx context.Context, src, dst string, verify bool, o Options) (r Restored, err error) {
-	part := dst + ".restore"
+	part := dst + restoreMark
 	if err := removeWithLog(part); err != nil {
 		return r, err
 	}
@@ -47,6 +47,10 @@ func Restore(ctx context.Context, src, dst string, verify bool, o Options) (r Re
 		return r, err
 	}
 	if r.SetAside, err = setAside(dst, r.TruthID); err != nil {
+		return r, err
+	}
+	// The old name must be gone for good before the new file takes it.
+	if err := syncFile(filepath.Dir(dst)); err != nil {
 		return r, err
 	}
 	if err := os.Rename(part, dst); err != nil {
@@ -120,16 +124,40 @@ func removeLog(path string) error {
 	return nil
 }
 
-// setAside renames the file at dst and its log to names that say why.
+// setAside renames the file at dst and its log to names that say why, and
+// returns the file's, "" when there was none. A log alone is kept too: it may be
+// that of a file which an interrupted restore set aside.
 func setAside(dst, truthID string) (string, error) {
-	if _, err := os.Lstat(dst); errors.Is(err, fs.ErrNotExist) {
-		return "", removeWithLog(dst)
-	}
-	aside := dst + ".replaced-by-" + truthID[:8]
+	aside, found := dst+asideMark+truthID[:8], ""
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		if err := os.Rename(dst+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		switch err := os.Rename(dst+suffix, aside+suffix); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
 			return "", err
+		case suffix == "":
+			found = aside
 		}
 	}
-	return aside, nil
+	return found, nil
+}
+
+// What stands behind the name of a file that a restore makes, and of one that it
+// set aside.
+const (
+	restoreMark = ".restore"
+	asideMark   = ".replaced-by-"
+)
+
+// checkRestored refuses to begin an empty file where a restore was interrupted
+// after it had set the former file aside.
+func checkRestored(path string) error {
+	if _, err := os.Lstat(path + restoreMark); err != nil {
+		return nil
+	}
+	aside, err := filepath.Glob(escapeGlob(path) + asideMark + "*")
+	if err != nil || len(aside) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: a restore was interrupted and the file is set aside; run `recalld restore` again, or rename %s and what belongs to it back",
+		memory.ErrCorrupt, filepath.Base(aside[0]))
 }

@@ -87,6 +87,9 @@ func open(ctx context.Context, path string, o Options, steps []migration) (*Stor
 		return nil, err
 	}
 	if access.absent {
+		if err := checkRestored(path); err != nil {
+			return nil, err
+		}
 		if err := s.create(ctx, steps); err != nil {
 			return nil, fmt.Errorf("create: %w", err)
 		}
