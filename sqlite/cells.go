@@ -88,13 +88,6 @@ func (v *View) Stats(scope memory.Scope) (CellStats, error) {
 	return sum, err
 }
 
-// Times returns the bounds of the scope's times in UTC milliseconds; ok is false
-// when no record has a time (RR-415, RR-419).
-func (v *View) Times(scope memory.Scope) (oldest, newest int64, ok bool, err error) {
-	s, err := v.Stats(scope)
-	return s.MinTime, s.MaxTime, s.Dated, err
-}
-
 // CellsByID returns the names of cells, whatever their agent, in the order of
 // ids; unknown ids are absent. It serves what works on the change log, never a
 // request.

@@ -85,9 +85,9 @@ func TestTimeBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := view(t, s)
-	oldest, newest, ok, err := v.Times(memory.Scope{Agent: "a", Project: pointer("")})
-	if v.Close(); err != nil || !ok || oldest != 25 || newest != 30 {
-		t.Errorf("the pool after a retag: %d to %d, %v", oldest, newest, err)
+	pool, err := v.Stats(memory.Scope{Agent: "a", Project: pointer("")})
+	if v.Close(); err != nil || !pool.Dated || pool.MinTime != 25 || pool.MaxTime != 30 {
+		t.Errorf("the pool after a retag: %+v, %v", pool, err)
 	}
 	expect("a retag", fmt.Sprint("25 to 40, boundary ", first))
 	if got := bounds("b"); got != "undated, boundary 0" {

@@ -53,7 +53,19 @@ func (e *NewEpisode) check() error {
 	if err := memory.CheckContent("summary", e.Summary, memory.CeilingMaxContent); err != nil {
 		return err
 	}
+	if err := checkSpan("end", e.Start, e.End); err != nil {
+		return err
+	}
 	return checkKeywords(e.Keywords)
+}
+
+// checkSpan refuses an episode that ends before it starts; field is what the
+// caller gave.
+func checkSpan(field string, start, end memory.Time) error {
+	if start.Known && end.Known && start.Milli > end.Milli {
+		return &memory.FieldError{Field: field, Problem: "makes the episode end before it starts", Limit: "start ≤ end", Next: "give a start that is not behind the end"}
+	}
+	return nil
 }
 
 func checkKeywords(words []string) error {

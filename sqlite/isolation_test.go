@@ -177,12 +177,12 @@ func readsAre(rt *rapid.T, s *sqlite.Store, m int64, scope memory.Scope, refs []
 	if pending, err := v.PendingIn(scope, m); err != nil || pending != int64(len(wantEpisodes)) {
 		rt.Fatal(pending, err)
 	}
-	oldest, newest, dated, err := v.Times(scope)
-	if err != nil || dated != (len(wantMemories) > 0) {
-		rt.Fatal(dated, err)
+	times, err := v.Stats(scope)
+	if err != nil || times.Dated != (len(wantMemories) > 0) {
+		rt.Fatal(times, err)
 	}
-	if dated && (oldest != wantMemories[0].ID-1 || newest != wantMemories[len(wantMemories)-1].ID-1) {
-		rt.Fatalf("times %d to %d, want those of %v", oldest, newest, wantMemories)
+	if times.Dated && (times.MinTime != wantMemories[0].ID-1 || times.MaxTime != wantMemories[len(wantMemories)-1].ID-1) {
+		rt.Fatalf("times %d to %d, want those of %v", times.MinTime, times.MaxTime, wantMemories)
 	}
 }
 

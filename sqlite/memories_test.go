@@ -235,7 +235,7 @@ func TestRecordIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until, err := memory.ParseTime("time", "0001-01-01T00:00:00Z")
+	until, err := memory.ParseTime("time", "9999-12-31T23:59:59Z")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,17 +171,45 @@ func (v *View) QueueStats(model int64) (q QueueStats, err error) {
 	return q, err
 }
 
-// PendingIn counts the records of a scope that wait for a model.
+// PendingIn counts the records of a scope that wait for a model. It walks
+// the shorter of the two, the queue or the scope, so that what others have
+// waiting costs a request no more than its own records do (DECISIONS 1).
 func (v *View) PendingIn(scope memory.Scope, model int64) (n int64, err error) {
-	where, args := predicate("coalesce(m.cell, e.cell)", scope)
-	err = v.query(`SELECT count(*) FROM queue q
-		LEFT JOIN memory m ON q.kind = 2 AND m.id = q.parent
-		LEFT JOIN episode e ON q.kind = 1 AND e.id = q.parent
-		WHERE q.model = ? AND q.state = 0 AND `+where, append([]any{model}, args...), func(r row) error {
-		n = r.int(0)
-		return nil
-	})
-	return n, err
+	stats, err := v.Stats(scope)
+	if err != nil {
+		return 0, err
+	}
+	records := stats.Memories + stats.Episodes
+	queued := int64(0)
+	count := func(into *int64) func(row) error {
+		return func(r row) error {
+			*into += r.int(0)
+			return nil
+		}
+	}
+	if err := v.query("SELECT count(*) FROM (SELECT 1 FROM queue LIMIT ?)", []any{records + 1}, count(&queued)); err != nil {
+		return 0, err
+	}
+	if queued <= records {
+		where, args := predicate("coalesce(m.cell, e.cell)", scope)
+		err = v.query(`SELECT count(*) FROM queue q
+			LEFT JOIN memory m ON q.kind = 2 AND m.id = q.parent
+			LEFT JOIN episode e ON q.kind = 1 AND e.id = q.parent
+			WHERE q.model = ? AND q.state = 0 AND `+where, append([]any{model}, args...), count(&n))
+		return n, err
+	}
+	where, args := predicate("r.cell", scope)
+	for _, part := range []struct {
+		kind memory.Kind
+		rows string
+	}{{memory.KindEpisode, "episode r INDEXED BY episode_cell"}, {memory.KindMemory, "memory r INDEXED BY memory_cell"}} {
+		err := v.query("SELECT count(*) FROM "+part.rows+` CROSS JOIN queue q ON q.kind = ? AND q.parent = r.id AND q.model = ? AND q.state = 0
+			WHERE `+where, append([]any{int64(part.kind), model}, args...), count(&n))
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
 }
 
 // QueueStats counts the queue over all models.

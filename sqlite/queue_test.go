@@ -230,14 +230,14 @@ func TestSettingsAndCalibrations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if v, ok, err := s.Setting(ctx, "fusion"); v != "rsf" || !ok || err != nil {
-		t.Error(v, ok, err)
+	if all, err := s.Settings(ctx); len(all) != 1 || all["fusion"] != "rsf" || err != nil {
+		t.Error(all, err)
 	}
 	if err := s.SetSetting(ctx, "fusion", ""); err != nil {
 		t.Fatal(err)
 	}
-	if v, ok, err := s.Setting(ctx, "fusion"); ok || err != nil {
-		t.Error(v, ok, err)
+	if all, err := s.Settings(ctx); len(all) != 0 || err != nil {
+		t.Error(all, err)
 	}
 	c := sqlite.Calibration{Agent: "a", Model: 3, Dims: 2, Signal: "cosine", Method: "zscore", Precision: "strict", Threshold: 0.4321, ScoringVersion: 2, Positives: 7, Negatives: 90}
 	for _, threshold := range []float64{0.1, 0.4321} {
@@ -256,5 +256,47 @@ func TestSettingsAndCalibrations(t *testing.T) {
 	c.Threshold = math.NaN()
 	if err := s.PutCalibration(ctx, c); !errors.Is(err, memory.ErrInvalid) {
 		t.Error(err)
+	}
+}
+
+// TestPendingInWalksTheShorter: what waits in a scope is counted right whether the
+// queue is longer than the scope or shorter, whatever others have waiting.
+// DECISIONS 1
+func TestPendingInWalksTheShorter(t *testing.T) {
+	s, _ := openStore(t, sqlite.Options{Clock: fixed})
+	ctx := context.Background()
+	m, other := model(t, s, 2), model(t, s, 2)
+	var items []sqlite.NewMemory
+	for i := range 40 {
+		item := sqlite.NewMemory{Cell: cell("crowd", "", ""), Content: fmt.Sprint("crowd ", i)}
+		if i < 20 {
+			item.Queue = []int64{m}
+		}
+		items = append(items, item)
+	}
+	items = append(items,
+		sqlite.NewMemory{Cell: cell("mia", "p", ""), Content: "waits", Queue: []int64{m}},
+		sqlite.NewMemory{Cell: cell("mia", "p", ""), Content: "waits for another", Queue: []int64{other}},
+		sqlite.NewMemory{Cell: cell("mia", "q", ""), Content: "waits elsewhere", Queue: []int64{m}},
+	)
+	store(t, s, items...)
+	if _, err := s.StoreEpisodes(ctx, []sqlite.NewEpisode{{Cell: cell("mia", "p", ""), Summary: "waits too", Queue: []int64{m}}}); err != nil {
+		t.Fatal(err)
+	}
+	v := view(t, s)
+	defer v.Close()
+	for _, c := range []struct {
+		scope memory.Scope
+		want  int64
+	}{
+		{memory.Scope{Agent: "crowd"}, 20},                        // 40 records, 24 tasks
+		{memory.Scope{Agent: "mia"}, 3},                           // 4 records
+		{memory.Scope{Agent: "mia", Project: pointer("p")}, 2},    // 3 records
+		{memory.Scope{Agent: "mia", Project: pointer("none")}, 0}, // none
+		{memory.Scope{Agent: "nobody"}, 0},
+	} {
+		if got, err := v.PendingIn(c.scope, m); err != nil || got != c.want {
+			t.Errorf("%+v: %d, %v, want %d", c.scope, got, err, c.want)
+		}
 	}
 }

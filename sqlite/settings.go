@@ -37,10 +37,3 @@ func (v *View) Settings() (map[string]string, error) {
 func (s *Store) Settings(ctx context.Context) (map[string]string, error) {
 	return read(ctx, s, (*View).Settings)
 }
-
-// Setting returns one stored setting; ok is false when it is not stored.
-func (s *Store) Setting(ctx context.Context, name string) (value string, ok bool, err error) {
-	settings, err := s.Settings(ctx)
-	value, ok = settings[name]
-	return value, ok, err
-}

@@ -76,6 +76,11 @@ func (t *tx) update(agent string, ref memory.Ref, p Patch) (memory.Record, error
 		return memory.Record{}, err
 	}
 	rec := p.applied(old)
+	if p.Time != nil || p.End != nil {
+		if err := checkSpan("time", rec.Time, rec.End); err != nil {
+			return memory.Record{}, err
+		}
+	}
 	if rec.Content != old.Content {
 		rec.Updated = t.w.store.stamp()
 	}

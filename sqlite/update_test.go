@@ -127,3 +127,29 @@ func TestUpdateInPlace(t *testing.T) {
 	}
 	sound(t, s)
 }
+
+// TestEpisodeEndsAfterItStarts: neither a store nor an update makes an episode
+// that ends before it starts, which no import would take back.
+// RR-444
+func TestEpisodeEndsAfterItStarts(t *testing.T) {
+	s, _ := openStore(t, sqlite.Options{Clock: fixed})
+	ctx := context.Background()
+	at := func(milli int64) memory.Time { return memory.Time{Milli: milli, Known: true} }
+	results, err := s.StoreEpisodes(ctx, []sqlite.NewEpisode{
+		{Cell: cell("a", "", ""), Summary: "backwards", Start: at(2), End: at(1)},
+		{Cell: cell("a", "", ""), Summary: "of one instant", Start: at(5), End: at(5)},
+	})
+	if err != nil || !errors.Is(results[0].Err, memory.ErrInvalid) || results[1].Ref != ep(1) {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	var refused *memory.FieldError
+	if _, err := s.Update(ctx, "a", ep(1), sqlite.Patch{Time: pointer(at(6))}); !errors.As(err, &refused) || refused.Field != "time" {
+		t.Errorf("a start behind the end: %v", err)
+	}
+	if _, err := s.Update(ctx, "a", ep(1), sqlite.Patch{End: pointer(at(4))}); !errors.Is(err, memory.ErrInvalid) {
+		t.Errorf("an end before the start: %v", err)
+	}
+	if r, err := s.Update(ctx, "a", ep(1), sqlite.Patch{Time: pointer(at(6)), End: pointer(at(7))}); err != nil || r.Time != at(6) || r.End != at(7) {
+		t.Errorf("both moved: %+v, %v", r, err)
+	}
+}
