@@ -38,6 +38,7 @@ type LexicalReport struct {
 	Ratio    float64       `json:"index_to_text"`
 	Build    float64       `json:"build_mb_per_s"` // of text, from the file, in one goroutine
 	Open     float64       `json:"open_ms"`        // of an index that is built
+	Erase    LatencyReport `json:"erase_ms"`       // deletes of one record, until its words are in no file
 	Japanese float64       `json:"japanese_two_characters_hit_at_10"`
 	Chinese  float64       `json:"chinese_two_characters_hit_at_10"`
 	Machine  Machine       `json:"machine"`
@@ -58,7 +59,11 @@ const lexicalSeed = 1
 
 // Lexical measures one agent alone, then beside many records of another, then
 // those; then it builds the index anew. Last come keywords of two characters.
+// Numbers below 1 are a *[memory.FieldError].
 func Lexical(ctx context.Context, o LexicalOptions) (*LexicalReport, error) {
+	if err := errors.Join(atLeastOne("records", o.Crowd), atLeastOne("own", o.Own), atLeastOne("questions", o.Questions)); err != nil {
+		return nil, err
+	}
 	report := &LexicalReport{Records: o.Crowd, Own: OwnReport{Records: o.Own, Others: o.Crowd}}
 	t := &lexicalTrial{ctx: ctx, o: o, path: filepath.Join(o.Folder, "recall.db"), words: newTongue(lexicalSeed)}
 	if err := t.up(); err != nil {
@@ -131,6 +136,9 @@ func (t *lexicalTrial) measure(report *LexicalReport) error {
 	if _, err := t.ask("crowd", crowd, &report.Crowd, new(int64)); err != nil {
 		return err
 	}
+	if report.Erase, err = t.erase(); err != nil {
+		return err
+	}
 	if report.Japanese, err = t.keywords("ja"); err != nil {
 		return err
 	}
@@ -200,6 +208,27 @@ func (t *lexicalTrial) ask(agent string, questions []string, latency *LatencyRep
 	return all.String(), nil
 }
 
+// erasures is how many records are deleted one by one.
+const erasures = 9
+
+// erase times deletes of single records of the crowd.
+func (t *lexicalTrial) erase() (LatencyReport, error) {
+	var times []time.Duration
+	for i := range erasures {
+		ref := memory.Ref{Kind: memory.KindMemory, ID: int64(t.o.Own + 1 + i*(t.o.Crowd/erasures))}
+		start := t.o.Clock()
+		answer, err := t.service.Delete(t.ctx, coordinator.DeleteRequest{Agent: "crowd", Refs: []string{ref.String()}})
+		if err != nil {
+			return LatencyReport{}, err
+		}
+		if answer.Memories != 1 {
+			return LatencyReport{}, fmt.Errorf("%s was not deleted", ref)
+		}
+		times = append(times, t.o.Clock().Sub(start))
+	}
+	return LatencyReport{P50: Quantile(times, .5), P95: Quantile(times, .95)}, nil
+}
+
 // rebuild deletes everything derived, builds it from the store, and opens it
 // again.
 func (t *lexicalTrial) rebuild() (mbPerSecond, openMS float64, bytes int64, err error) {
@@ -218,15 +247,15 @@ func (t *lexicalTrial) rebuild() (mbPerSecond, openMS float64, bytes int64, err 
 		return 0, 0, 0, err
 	}
 	for index.State().Building {
-		select {
-		case <-t.ctx.Done():
-			return 0, 0, 0, errors.Join(t.ctx.Err(), index.Close())
-		case <-time.After(5 * time.Millisecond):
+		if err := wait(t.ctx); err != nil {
+			return 0, 0, 0, errors.Join(err, index.Close())
 		}
 	}
 	took := t.o.Clock().Sub(start)
 	for index.MergeDue() {
-		time.Sleep(5 * time.Millisecond)
+		if err := wait(t.ctx); err != nil {
+			return 0, 0, 0, errors.Join(err, index.Close())
+		}
 	}
 	state := index.State()
 	if err := index.Close(); err != nil {
@@ -238,6 +267,16 @@ func (t *lexicalTrial) rebuild() (mbPerSecond, openMS float64, bytes int64, err 
 	}
 	opened := t.o.Clock().Sub(start)
 	return round(float64(t.text) / 1e6 / took.Seconds()), float64(opened.Microseconds()) / 1000, state.Bytes, nil
+}
+
+// wait rests for a moment, or until the context ends.
+func wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(5 * time.Millisecond):
+		return nil
+	}
 }
 
 // tongue draws words by rank as people use them: few often, most rarely.

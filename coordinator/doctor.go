@@ -80,8 +80,27 @@ func (c *Coordinator) checks() []sqlite.Check {
 	return []sqlite.Check{
 		{Name: "calibration", Doc: "stored thresholds fit the active model and the scoring version (RR-433)", Run: c.checkCalibration},
 		{Name: "embedding-model", Doc: "the configured model answers and is the stored vectors' own (DECISIONS 10)", Run: c.checkModel},
+		{Name: "lexical-index", Doc: "files of postings are whole and every cell is built (ARCHITECTURE 6)", Run: c.checkWords, Fix: c.repairWords},
 		{Name: "embedding-queue", Doc: "no record waits after a failure, none is unembeddable", Run: c.checkQueue},
 	}
+}
+
+func (c *Coordinator) checkWords(ctx context.Context) (sqlite.Finding, error) {
+	damaged, err := c.words.Verify(ctx, false)
+	switch state := c.words.State(); {
+	case err != nil:
+		return sqlite.Finding{}, err
+	case len(damaged) > 0:
+		return sqlite.Finding{Severity: sqlite.SeverityError, Evidence: damaged[:min(len(damaged), maxEvidence)], Fix: "run `recalld doctor --fix`: the files are set aside and built again"}, nil
+	case state.Building:
+		return sqlite.Finding{Severity: sqlite.SeverityWarning, Evidence: []string{"some cells are still being built; answers that lack them say so"}, Fix: "wait until the server has built them"}, nil
+	}
+	return sqlite.Finding{OK: true}, nil
+}
+
+func (c *Coordinator) repairWords(ctx context.Context) (int64, error) {
+	damaged, err := c.words.Verify(ctx, true)
+	return int64(len(damaged)), err
 }
 
 func (c *Coordinator) checkModel(ctx context.Context) (sqlite.Finding, error) {

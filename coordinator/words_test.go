@@ -284,3 +284,55 @@ func TestShareIsMeasuredFromOwnRecords(t *testing.T) {
 		t.Errorf("%v", shares)
 	}
 }
+
+// ARCHITECTURE 6: doctor names a damaged file of postings, and with fix has it
+// built again.
+func TestDoctorFindsDamagedPostings(t *testing.T) {
+	b := open(t, nil)
+	refs := b.put("mia", days()...)
+	if err := b.words.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(fix bool) CheckResult {
+		a, err := b.Doctor(t.Context(), DoctorRequest{Checks: []string{"lexical-index"}, Fix: fix})
+		if err != nil || len(a.Checks) != 1 {
+			t.Fatal(err)
+		}
+		return a.Checks[0]
+	}
+	if r := ask(false); !r.OK {
+		t.Fatalf("a whole file: %s", encode(t, r))
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(b.path), "derived", "lexical", "*.postings"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	raw, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[len(raw)/2] ^= 4
+	if err := os.Chmod(files[0], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(files[0], os.O_WRONLY, 0) // in place: it is mapped
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(raw, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := ask(false); r.OK || r.Severity != sqlite.SeverityError || !slices.Equal(r.Evidence, []string{filepath.Base(files[0])}) {
+		t.Errorf("damaged: %s", encode(t, r))
+	}
+	if r := ask(true); r.Fixed != 1 {
+		t.Errorf("repaired: %s", encode(t, r))
+	}
+	answer := b.recall(RecallRequest{Agent: "mia", Query: "staging database", Arms: []string{"lexical"}, Gate: "off"})
+	if len(answer.Rows) == 0 || answer.Rows[0].Ref != refs[0] || len(answer.Degraded) > 0 {
+		t.Errorf("after the repair: %s", encode(t, answer))
+	}
+}

@@ -10,7 +10,7 @@ import (
 )
 
 // changesPerStep is how much of the log is taken over under one lock.
-const changesPerStep = 2_000
+const changesPerStep = 500
 
 // follow takes the log over up to the snapshot. Between steps others may search
 // what was not touched.

@@ -132,6 +132,33 @@ func textDoc(t sqlite.Text) lexical.Doc {
 	return docOf(lexical.Cell(t.Cell), t.Ref, t.SourceID, t.Time, t.Content, t.Keywords)
 }
 
+// Verify checks every checksum of every file and returns the names of those that
+// are damaged. With repair they are set aside and their cells built again.
+func (l *Lexical) Verify(ctx context.Context, repair bool) (damaged []string, err error) {
+	l.mu.RLock()
+	files := slices.Clone(l.files)
+	l.mu.RUnlock()
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if l.damaged(f) {
+			damaged = append(damaged, f.Name)
+		}
+	}
+	if repair && len(damaged) > 0 {
+		return damaged, l.quarantine(nil, lexical.ErrCorrupt)
+	}
+	return damaged, nil
+}
+
+// damaged verifies one file, if it is still in use.
+func (l *Lexical) damaged(f *file) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.Contains(l.files, f) && guard(f.Verify) != nil
+}
+
 // quarantine sets the damaged files aside and marks their cells as missing. When
 // every checksum is right, the damage is in what wrote them: all files of the
 // cells are set aside.

@@ -43,6 +43,7 @@ million records.`,
 					own.Records, own.Alone.P50, own.PostingsAlone, own.Others, own.Beside.P50, own.PostingsBeside, own.SameRows)
 				fmt.Fprintf(w, "%d records in one cell: p50 %.2f ms, p95 %.2f ms\n", report.Records, report.Crowd.P50, report.Crowd.P95)
 				fmt.Fprintf(w, "index %d bytes, %.2f of the text; built at %.1f MB/s, opened in %.1f ms\n", report.Index, report.Ratio, report.Build, report.Open)
+				fmt.Fprintf(w, "one record erased: p50 %.1f ms, p95 %.1f ms\n", report.Erase.P50, report.Erase.P95)
 				fmt.Fprintf(w, "words of two characters, hit@10: Japanese %.3f, Chinese %.3f\n", report.Japanese, report.Chinese)
 			})
 		},
