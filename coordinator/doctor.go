@@ -1,78 +1,31 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
 
 	"recalld/coordinator/admission"
+	"recalld/doctor"
 	"recalld/embed"
 	"recalld/memory"
 	"recalld/sqlite"
 )
 
-// Doctor runs named checks side by side; none stops at another's failure. With
-// Fix, a check that found something and knows a repair applies it and looks
-// again.
+// Doctor runs named checks; package doctor says how.
 func (c *Coordinator) Doctor(ctx context.Context, r DoctorRequest) (*DoctorResponse, error) {
-	checks := append(c.store.Checks(), c.checks()...)
-	slices.SortFunc(checks, func(a, b sqlite.Check) int { return cmp.Compare(a.Name, b.Name) })
-	if len(r.Checks) > 0 {
-		var err error
-		if checks, err = chosen(checks, r.Checks); err != nil {
-			return nil, err
-		}
-	}
-	results := make([]CheckResult, len(checks))
-	var running sync.WaitGroup
-	for i, check := range checks {
-		running.Go(func() { results[i] = examine(ctx, check, r.Fix) })
-	}
-	running.Wait()
-	answer := &DoctorResponse{OK: true, Checks: results}
-	for _, result := range results {
-		answer.OK = answer.OK && result.OK
-	}
-	return answer, ctx.Err()
-}
-
-// chosen are the named checks; an unknown name is refused.
-func chosen(checks []sqlite.Check, names []string) (kept []sqlite.Check, err error) {
-	var all []string
-	for _, check := range checks {
-		all = append(all, check.Name)
-		if slices.Contains(names, check.Name) {
-			kept = append(kept, check)
-		}
-	}
-	for _, name := range names {
-		if !slices.Contains(all, name) {
-			return nil, &memory.FieldError{Field: "checks", Problem: memory.Shape(name) + " is not a check", Limit: strings.Join(all, ", "), Next: "leave it out for all"}
-		}
-	}
-	return kept, nil
-}
-
-// examine runs one check and, when asked and possible, its repair.
-func examine(ctx context.Context, check sqlite.Check, fix bool) CheckResult {
-	finding, err := check.Run(ctx)
-	var fixed int64
-	if err == nil && !finding.OK && fix && check.Fix != nil {
-		if fixed, err = check.Fix(ctx); err == nil {
-			finding, err = check.Run(ctx)
-		}
-	}
+	results, err := doctor.Run(ctx, append(c.store.Checks(), c.checks()...), r.Checks, r.Fix)
 	if err != nil {
-		return CheckResult{Name: check.Name, Severity: sqlite.SeverityError, Evidence: []string{err.Error()}, Fix: "see the error", Fixed: fixed}
+		return nil, err
 	}
-	result := CheckResult{Name: check.Name, OK: finding.OK, Evidence: finding.Evidence, Fixed: fixed}
-	if !finding.OK {
-		result.Severity, result.Fix = finding.Severity, finding.Fix
+	answer := &DoctorResponse{OK: doctor.OK(results)}
+	for _, result := range results {
+		check := CheckResult{Name: result.Name, OK: result.Finding.OK, Evidence: result.Finding.Evidence, Fixed: result.Fixed}
+		if !check.OK {
+			check.Severity, check.Fix = result.Finding.Severity, result.Finding.Fix
+		}
+		answer.Checks = append(answer.Checks, check)
 	}
-	return result
+	return answer, nil
 }
 
 // checks are those that need more than the file.

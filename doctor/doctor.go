@@ -38,9 +38,9 @@ func Run(ctx context.Context, checks []Check, only []string, fix bool) ([]Result
 	return results, ctx.Err()
 }
 
-// OK reports whether no check found an error. Warnings are not errors.
+// OK reports whether no check found anything, warnings included.
 func OK(results []Result) bool {
-	return !slices.ContainsFunc(results, func(r Result) bool { return !r.Finding.OK && r.Finding.Severity != sqlite.SeverityWarning })
+	return !slices.ContainsFunc(results, func(r Result) bool { return !r.Finding.OK })
 }
 
 func run(ctx context.Context, check Check, fix bool) Result {
