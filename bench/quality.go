@@ -204,14 +204,18 @@ func storeTurns(ctx context.Context, s coordinator.Service, folder string) (map[
 	return refs, nil
 }
 
-// waitEmbedded returns once nothing is waiting to be embedded.
+// waitEmbedded returns once nothing is waiting to be embedded: the queue is empty
+// and, with a model, every record has a vector or can have none. A model behind a
+// server queues nothing before it has first answered.
 func waitEmbedded(ctx context.Context, s coordinator.Service) error {
 	for {
 		status, err := s.Status(ctx)
 		if err != nil {
 			return err
 		}
-		if status.Queue.Pending == 0 && status.Queue.Failed == 0 {
+		noModel := status.Advisory != nil && status.Advisory.Severity == "hint"
+		embedded := status.Model.ID != 0 && status.Model.Embedded+status.Queue.Unembeddable >= status.Model.Records
+		if status.Queue.Pending == 0 && (noModel || embedded) {
 			return nil
 		}
 		select {

@@ -1,10 +1,21 @@
 package bench
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
+
+	"recalld/memory"
 )
+
+// atLeastOne refuses a number that nothing can be measured with.
+func atLeastOne(field string, n int) error {
+	if n < 1 {
+		return &memory.FieldError{Field: field, Problem: fmt.Sprintf("is %d", n), Limit: "1 or more", Next: "leave it out for the default"}
+	}
+	return nil
+}
 
 // NDCG is the normalised discounted cumulative gain of a ranking at depth k with
 // binary relevance: the gain at rank r, from 1, is 1/log2(r+1), and the ideal

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -34,8 +35,12 @@ type StoreReport struct {
 }
 
 // Store measures the bare loop and one client in turns, three times each, and
-// takes the medians; then all clients at once.
+// takes the medians; then all clients at once. Numbers below 1 are a
+// *[memory.FieldError].
 func Store(ctx context.Context, o StoreOptions) (*StoreReport, error) {
+	if err := errors.Join(atLeastOne("records", o.Records), atLeastOne("clients", o.Clients)); err != nil {
+		return nil, err
+	}
 	one, err := o.Dial()
 	if err != nil {
 		return nil, err
