@@ -39,11 +39,11 @@ func decodeTurn(line []byte) (Item, error) {
 	}
 	switch {
 	case t.Conversation == "":
-		return Item{}, &memory.FieldError{Field: "conversation", Problem: "is empty"}
+		return Item{}, &memory.FieldError{Field: "conversation", Problem: "is empty", Limit: "the name of a conversation", Next: "give the file turns.jsonl of the dataset as it is"}
 	case t.DiaID == "":
-		return Item{}, &memory.FieldError{Field: "dia_id", Problem: "is empty"}
+		return Item{}, &memory.FieldError{Field: "dia_id", Problem: "is empty", Limit: "the turn's id", Next: "give the file turns.jsonl of the dataset as it is"}
 	case t.Text == "":
-		return Item{}, &memory.FieldError{Field: "text", Problem: "is empty"}
+		return Item{}, &memory.FieldError{Field: "text", Problem: "is empty", Limit: "what was said", Next: "remove the line"}
 	}
 	return t.Item(), nil
 }

@@ -150,7 +150,7 @@ func (r *Reader) line() ([]byte, error) {
 			return nil, err
 		}
 		if read > int64(len(line)) {
-			return nil, &LineError{Line: r.at.Line, Err: fmt.Sprintf("has %d bytes (limit: %d)", read, MaxLine)}
+			return nil, &LineError{Line: r.at.Line, Err: fmt.Sprintf("has %d bytes (limit: %d bytes); split the record", read, MaxLine)}
 		}
 		return line, nil
 	}
@@ -165,10 +165,10 @@ func decodeStrict(line []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return fmt.Errorf("is not an item: %w", err)
+		return fmt.Errorf("is not an item: %w (limit: one JSON object of known fields); see docs/formats.md", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return errors.New("has more than one JSON value")
+		return errors.New("has more than one JSON value (limit: one); put each on a line of its own")
 	}
 	return nil
 }

@@ -218,6 +218,26 @@ func TestRunSettlesTheAgent(t *testing.T) {
 	}
 }
 
+// A batch is cut by its bytes as well, whatever the lines are: none is lost, and
+// one that alone is longer travels alone.
+func TestBatchesAreBoundedInBytes(t *testing.T) {
+	var input strings.Builder
+	for i, size := range []int{3 << 20, 3 << 20, 3 << 20, 1, maxBatchBytes + 1, 1} {
+		fmt.Fprintf(&input, "{\"content\":%q}\n", fmt.Sprint(i, strings.Repeat("x", size)))
+	}
+	var batches []int
+	sink := func(_ context.Context, _ string, items []Item) ([]Outcome, error) {
+		batches = append(batches, len(items))
+		return make([]Outcome, len(items)), nil
+	}
+	if _, err := Run(context.Background(), NewReader(strings.NewReader(input.String())), sink, Options{Agent: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "[2 2 1 1]"; fmt.Sprint(batches) != want {
+		t.Errorf("batches of %v, want %s", batches, want)
+	}
+}
+
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(`{"content":"a"}` + "\n" + `{"type":"episode","summary":"週次レビュー"}`))
 	f.Add([]byte("{\"content\":\"\\ud83d\\ude00\"}\r\n\xff"))

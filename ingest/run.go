@@ -68,6 +68,10 @@ func (r *Report) count(o Outcome, line int) {
 	}
 }
 
+// maxBatchBytes is how many bytes of lines one call of the sink gets, unless one
+// line alone is longer.
+const maxBatchBytes = 8 << 20
+
 // Run moves a whole input into the sink. Storing the same input twice skips
 // everything; an interrupted run with a cursor goes on after its last batch.
 func Run(ctx context.Context, in *Reader, sink Sink, o Options) (Report, error) {
@@ -87,6 +91,7 @@ func Run(ctx context.Context, in *Reader, sink Sink, o Options) (Report, error) 
 	}
 	var batch []Item
 	var lines []int
+	var size int64 // bytes of the batch's lines
 	flush := func(at Position) error {
 		report.Bytes = at.Offset
 		if len(batch) > 0 && !o.DryRun {
@@ -103,7 +108,7 @@ func Run(ctx context.Context, in *Reader, sink Sink, o Options) (Report, error) 
 				}
 			}
 		}
-		batch, lines = batch[:0], lines[:0]
+		batch, lines, size = batch[:0], lines[:0], 0
 		if o.Progress != nil {
 			o.Progress(report)
 		}
@@ -139,11 +144,12 @@ func Run(ctx context.Context, in *Reader, sink Sink, o Options) (Report, error) 
 			last = at
 			continue
 		}
-		if len(batch) > 0 && (len(batch) >= o.Batch || batch[0].Agent != item.Agent) {
+		if len(batch) > 0 && (len(batch) >= o.Batch || size+at.Offset-last.Offset > maxBatchBytes || batch[0].Agent != item.Agent) {
 			if err := flush(last); err != nil {
 				return report, err
 			}
 		}
+		size += at.Offset - last.Offset
 		batch, lines, last = append(batch, item), append(lines, at.Line), at
 	}
 }
