@@ -6,11 +6,8 @@ import (
 	"time"
 )
 
-// Figures of the advisory (RR-448).
-const (
-	AdvisoryFailures = 2               // consecutive failures that make an outage
-	AdvisoryProbe    = 3 * time.Second // how long a health probe waits
-)
+// AdvisoryFailures is how many failures in a row make an outage (RR-448).
+const AdvisoryFailures = 2
 
 // State is what is known of the embedding backend (RR-448).
 type State uint8

@@ -17,7 +17,7 @@ var ErrCorrupt = errors.New("lexical postings are damaged")
 
 func corrupt(what string) error { return fmt.Errorf("%w: %s", ErrCorrupt, what) }
 
-// castagnoli is the polynomial of every checksum in this package.
+// checksum is the CRC32C that every part of a file is guarded by.
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // The sections of a partition, in the order in which they stand.
