@@ -130,7 +130,6 @@ func TestUpdateInPlace(t *testing.T) {
 
 // TestEpisodeEndsAfterItStarts: neither a store nor an update makes an episode
 // that ends before it starts, which no import would take back.
-// RR-444
 func TestEpisodeEndsAfterItStarts(t *testing.T) {
 	s, _ := openStore(t, sqlite.Options{Clock: fixed})
 	ctx := context.Background()
