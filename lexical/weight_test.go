@@ -33,7 +33,7 @@ func TestLog2IsTheLogarithm(t *testing.T) {
 // TestWorkedExample holds the numbers of docs/lexical.md, which were computed by
 // hand.
 //
-// RT-098, RT-099: statistics of the scope, constants as decided.
+// RT-098, DECISIONS 16: statistics of the scope, constants as decided.
 func TestWorkedExample(t *testing.T) {
 	s := statistics{rows: 3, length: 8}
 	if got := s.weight(1); got != 92735 { // log2(8/3) = 1.41504 bits
