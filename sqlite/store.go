@@ -90,6 +90,9 @@ func open(ctx context.Context, path string, o Options, steps []migration) (*Stor
 		if err := checkRestored(path); err != nil {
 			return nil, err
 		}
+		if err := checkLogAlone(path); err != nil {
+			return nil, err
+		}
 		if err := s.create(ctx, steps); err != nil {
 			return nil, fmt.Errorf("create: %w", err)
 		}
@@ -170,10 +173,7 @@ func examine(path string, o Options) (access, error) {
 		a.immutable = errors.Is(err, fs.ErrNotExist) && !writable(filepath.Dir(path))
 	}
 	if info.Size() == 0 {
-		if a.readOnly {
-			return access{}, fmt.Errorf("%w: the file is empty", memory.ErrReadOnly)
-		}
-		return a, nil
+		return access{}, fmt.Errorf("%w: it is empty; bring a backup back with `recalld restore`, or remove it to begin anew", memory.ErrCorrupt)
 	}
 	return a, checkLength(path, info.Size())
 }
@@ -181,10 +181,26 @@ func examine(path string, o Options) (access, error) {
 // writable reports whether the file or folder may be written.
 func writable(path string) bool { return unix.Access(path, unix.W_OK) == nil }
 
+// checkLogAlone refuses to begin an empty file beside the log of another one:
+// SQLite would write that log over it, and then remove it.
+func checkLogAlone(path string) error {
+	if !hasLog(path) {
+		return nil
+	}
+	return fmt.Errorf("%w: the file is missing and its log %s-wal is there; put the file back beside it, or bring a backup back with `recalld restore`",
+		memory.ErrCorrupt, filepath.Base(path))
+}
+
+// hasLog reports whether a log that holds something lies beside the file.
+func hasLog(path string) bool {
+	info, err := os.Stat(path + "-wal")
+	return err == nil && info.Size() > 0
+}
+
 // checkLength refuses a file that lost its tail. With a log beside it the length
 // is not yet settled, and SQLite's own checks have to do.
 func checkLength(path string, size int64) error {
-	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
+	if hasLog(path) {
 		return nil
 	}
 	f, err := os.Open(path)
@@ -327,6 +343,11 @@ func (s *Store) startWriter(c *conn) error {
 	}
 	if err := s.writer.countUnindexed(); err != nil {
 		return err
+	}
+	// A process that was killed may have owed the erasure of deleted rows.
+	if hasLog(s.path) {
+		s.writer.erasePending.Store(true)
+		s.writer.erase()
 	}
 	go s.writer.loop()
 	return nil
