@@ -45,7 +45,6 @@ func (c *Coordinator) Store(ctx context.Context, r StoreRequest) (StoreResponse,
 	if err := c.writeBatch(ctx, &b); err != nil {
 		return StoreResponse{}, fmt.Errorf("store: %w", err)
 	}
-	c.words.Wake()
 	if b.queued {
 		c.worker.Wake()
 	}

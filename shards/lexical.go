@@ -194,13 +194,17 @@ func (l *Lexical) begin(view *sqlite.View) (err error) {
 		return err
 	}
 	l.missing = everyCell()
-	empty := true
 	err = view.AllCells(func(c sqlite.CellStats) error {
-		empty = empty && c.Memories+c.Episodes == 0
+		if c.Memories+c.Episodes > 0 {
+			return errEnough
+		}
 		return nil
 	})
-	if empty {
-		l.missing = nil
+	switch {
+	case errors.Is(err, errEnough):
+		err = nil
+	case err == nil:
+		l.missing = nil // an empty store is built
 	}
 	if l.opts.Folder != "" && err == nil {
 		if err := sweep(l.opts.Folder, nil); err != nil {
@@ -272,7 +276,9 @@ func (l *Lexical) State() State {
 	return s
 }
 
-// Wake tells the goroutine that the store has changed. It never waits.
+// Wake tells the goroutine to look at once. It never waits. Stores need not wake
+// it: changes are cheaper to take over together, and a search does not wait for
+// the goroutine.
 func (l *Lexical) Wake() {
 	select {
 	case l.wake <- struct{}{}:

@@ -11,8 +11,7 @@ import (
 	"recalld/sqlite"
 )
 
-// lookAgain is how long the goroutine waits when nobody wakes it: another program
-// may have written to the store.
+// lookAgain is how long the goroutine waits when nobody wakes it.
 const lookAgain = time.Second
 
 // run follows the log, builds what is missing, seals and merges, until the
