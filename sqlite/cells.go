@@ -46,20 +46,26 @@ func (s *CellStats) Add(o CellStats) {
 	s.NewestEpisode = max(s.NewestEpisode, o.NewestEpisode)
 }
 
+// cellSQL selects what [decodeCell] reads.
+const cellSQL = `SELECT id, agent, project, channel, memories, episodes, min_time, max_time, newest_episode
+	FROM cell JOIN cell_stats ON cell_stats.cell = cell.id AND model = 0`
+
+func decodeCell(r row) CellStats {
+	return CellStats{
+		ID: r.int(0), Cell: memory.Cell{Agent: r.text(1), Project: r.text(2), Channel: r.text(3)},
+		Memories: r.int(4), Episodes: r.int(5), MinTime: r.int(6), MaxTime: r.int(7), Dated: !r.null(6), NewestEpisode: r.int(8),
+	}
+}
+
 // Cells returns the cells of a scope that hold at least one record, by agent,
 // project and channel.
 func (v *View) Cells(scope memory.Scope) ([]CellStats, error) {
 	where, args := axes(scope)
 	var cells []CellStats
 	index := make(map[int64]int)
-	err := v.query(`SELECT id, agent, project, channel, memories, episodes, min_time, max_time, newest_episode
-		FROM cell JOIN cell_stats ON cell_stats.cell = cell.id AND model = 0
-		WHERE `+where+` AND memories + episodes > 0 ORDER BY agent, project, channel`, args, func(r row) error {
+	err := v.query(cellSQL+" WHERE "+where+` AND memories + episodes > 0 ORDER BY agent, project, channel`, args, func(r row) error {
 		index[r.int(0)] = len(cells)
-		cells = append(cells, CellStats{
-			ID: r.int(0), Cell: memory.Cell{Agent: r.text(1), Project: r.text(2), Channel: r.text(3)},
-			Memories: r.int(4), Episodes: r.int(5), MinTime: r.int(6), MaxTime: r.int(7), Dated: !r.null(6), NewestEpisode: r.int(8),
-		})
+		cells = append(cells, decodeCell(r))
 		return nil
 	})
 	if err != nil {
@@ -94,12 +100,8 @@ func (v *View) Stats(scope memory.Scope) (CellStats, error) {
 func (v *View) CellsByID(ids []int64) ([]CellStats, error) {
 	var cells []CellStats
 	for _, id := range ids {
-		err := v.query(`SELECT id, agent, project, channel, memories, episodes, min_time, max_time, newest_episode
-			FROM cell JOIN cell_stats ON cell_stats.cell = cell.id AND model = 0 WHERE id = ?`, []any{id}, func(r row) error {
-			cells = append(cells, CellStats{
-				ID: r.int(0), Cell: memory.Cell{Agent: r.text(1), Project: r.text(2), Channel: r.text(3)},
-				Memories: r.int(4), Episodes: r.int(5), MinTime: r.int(6), MaxTime: r.int(7), Dated: !r.null(6), NewestEpisode: r.int(8),
-			})
+		err := v.query(cellSQL+" WHERE id = ?", []any{id}, func(r row) error {
+			cells = append(cells, decodeCell(r))
 			return nil
 		})
 		if err != nil {
@@ -112,12 +114,8 @@ func (v *View) CellsByID(ids []int64) ([]CellStats, error) {
 // AllCells calls each for every cell of every agent, by agent, project and
 // channel. It serves index builds, never a request.
 func (v *View) AllCells(each func(CellStats) error) error {
-	return v.query(`SELECT id, agent, project, channel, memories, episodes, min_time, max_time, newest_episode
-		FROM cell JOIN cell_stats ON cell_stats.cell = cell.id AND model = 0 ORDER BY agent, project, channel`, nil, func(r row) error {
-		return each(CellStats{
-			ID: r.int(0), Cell: memory.Cell{Agent: r.text(1), Project: r.text(2), Channel: r.text(3)},
-			Memories: r.int(4), Episodes: r.int(5), MinTime: r.int(6), MaxTime: r.int(7), Dated: !r.null(6), NewestEpisode: r.int(8),
-		})
+	return v.query(cellSQL+" ORDER BY agent, project, channel", nil, func(r row) error {
+		return each(decodeCell(r))
 	})
 }
 

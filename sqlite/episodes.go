@@ -24,22 +24,7 @@ type NewEpisode struct {
 // StoreEpisodes stores episodes like [Store.StoreMemories]. An episode with the
 // summary, start and end of one that is visible wherever it would be is skipped.
 func (s *Store) StoreEpisodes(ctx context.Context, items []NewEpisode) ([]StoreResult, error) {
-	results := make([]StoreResult, len(items))
-	err := s.write(ctx, func(t *tx) error {
-		for i := range items {
-			err := t.item(func() (err error) {
-				results[i], err = t.storeEpisode(&items[i])
-				return err
-			})
-			if fatal(err) {
-				return err
-			}
-			if err != nil {
-				results[i] = StoreResult{Outcome: OutcomeRejected, Err: err}
-			}
-		}
-		return nil
-	})
+	results, err := storeEach(ctx, s, items, (*tx).storeEpisode)
 	if err != nil {
 		return nil, fmt.Errorf("store episodes: %w", err)
 	}

@@ -58,11 +58,21 @@ type StoreResult struct {
 // known in the project gets another version: the earlier row stays and points
 // to the new one; equal text is skipped.
 func (s *Store) StoreMemories(ctx context.Context, items []NewMemory) ([]StoreResult, error) {
+	results, err := storeEach(ctx, s, items, (*tx).storeMemory)
+	if err != nil {
+		return nil, fmt.Errorf("store memories: %w", err)
+	}
+	return results, nil
+}
+
+// storeEach stores items in order in one transaction, each in a savepoint of its
+// own. Only an error that speaks of the file ends them all.
+func storeEach[T any](ctx context.Context, s *Store, items []T, store func(*tx, *T) (StoreResult, error)) ([]StoreResult, error) {
 	results := make([]StoreResult, len(items))
 	err := s.write(ctx, func(t *tx) error {
 		for i := range items {
 			err := t.item(func() (err error) {
-				results[i], err = t.storeMemory(&items[i])
+				results[i], err = store(t, &items[i])
 				return err
 			})
 			if fatal(err) {
@@ -74,10 +84,7 @@ func (s *Store) StoreMemories(ctx context.Context, items []NewMemory) ([]StoreRe
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("store memories: %w", err)
-	}
-	return results, nil
+	return results, err
 }
 
 func (m *NewMemory) check() error {
