@@ -21,6 +21,10 @@ type Result struct {
 	Fixed   int64 // rows that the repair changed
 }
 
+// atOnce is how many checks run at a time. Each holds a snapshot of the whole
+// file: were it all of them, no connection would be left for recalls.
+const atOnce = 2
+
 // Run runs the named checks, or all when only is empty, and returns their
 // results in name order. With fix a failed check that can be mended is, and is
 // run again. An unknown name is refused before anything runs.
@@ -31,9 +35,18 @@ func Run(ctx context.Context, checks []Check, only []string, fix bool) ([]Result
 	}
 	results := make([]Result, len(chosen))
 	var wait sync.WaitGroup
-	for i, check := range chosen {
-		wait.Go(func() { results[i] = run(ctx, check, fix) })
+	next := make(chan int)
+	for range min(atOnce, len(chosen)) {
+		wait.Go(func() {
+			for i := range next {
+				results[i] = run(ctx, chosen[i], fix)
+			}
+		})
 	}
+	for i := range chosen {
+		next <- i
+	}
+	close(next)
 	wait.Wait()
 	return results, ctx.Err()
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"recalld/memory"
@@ -82,5 +84,25 @@ func TestAnUnknownCheckIsRefusedBeforeAnythingRuns(t *testing.T) {
 	_, err := Run(t.Context(), []Check{rows("a", sqlite.SeverityError, &broken)}, []string{"a", "健康"}, true)
 	if !errors.Is(err, memory.ErrInvalid) || broken != 1 {
 		t.Errorf("%v, broken %d", err, broken)
+	}
+}
+
+// Checks never take more than their share of a running server.
+func TestFewChecksRunAtOnce(t *testing.T) {
+	var running, most atomic.Int64
+	var checks []Check
+	for i := range 12 {
+		checks = append(checks, Check{Name: fmt.Sprint("c", i), Run: func(context.Context) (sqlite.Finding, error) {
+			n := running.Add(1)
+			defer running.Add(-1)
+			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			}
+			runtime.Gosched()
+			return sqlite.Finding{OK: true}, nil
+		}})
+	}
+	results, err := Run(t.Context(), checks, nil, false)
+	if err != nil || len(results) != 12 || !OK(results) || most.Load() > atOnce {
+		t.Errorf("%d at once, %+v, %v", most.Load(), results, err)
 	}
 }
