@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -252,6 +253,39 @@ func TestErasedWordsAreInNoFile(t *testing.T) {
 	if a := w.same("mia", "new wording"); len(a.Hits) != 1 || a.Hits[0].Ref != changed {
 		t.Errorf("the new text is found as %v", refs(a.Hits))
 	}
+}
+
+// DECISIONS 14: what a process deleted and was killed or cancelled before it
+// erased is erased without being asked for, after a restart too.
+func TestOwedErasureIsMadeUpFor(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.flood(cellOf("mia"), 200, words)
+	here := w.say(cellOf("mia"), "s", "the zanzibarite was deleted")
+	later := w.say(cellOf("mia"), "s", "the umbrellium was deleted before a restart")
+	if err := w.index.Seal(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	gone := func(word string) {
+		t.Helper()
+		for range 1_000 {
+			if len(bytesBelow(t, w.opts.Folder, word)) == 0 {
+				return
+			}
+			w.index.Wake()
+			time.Sleep(5 * time.Millisecond)
+		}
+		t.Errorf("after five seconds %s is still in %v", word, bytesBelow(t, w.opts.Folder, word))
+	}
+	if len(bytesBelow(t, w.opts.Folder, "zanzibarit")) == 0 || len(bytesBelow(t, w.opts.Folder, "umbrellium")) == 0 {
+		t.Fatal("the words are in no file to begin with")
+	}
+	w.delete("mia", here)
+	gone("zanzibarit")
+	w.closeIndex()
+	w.delete("mia", later)
+	w.open()
+	gone("umbrellium")
+	w.same("mia", "zanzibarite umbrellium deleted")
 }
 
 // ARCHITECTURE 6, DECISIONS 30: a damaged file is set aside, what it held is

@@ -50,6 +50,11 @@ func (l *Lexical) tidy(ctx context.Context) error {
 	if err := errors.Join(err, view.Close()); err != nil {
 		return err
 	}
+	if l.eraseDue() {
+		if err := l.Erase(ctx); err != nil {
+			return err
+		}
+	}
 	if l.sealDue() {
 		if err := l.Seal(ctx); err != nil {
 			return err
@@ -64,6 +69,15 @@ func (l *Lexical) tidy(ctx context.Context) error {
 // Seal makes files of everything that waits in memory. It is done whenever
 // enough waits; whoever cannot wait calls it.
 func (l *Lexical) Seal(ctx context.Context) error { return l.publish(ctx, true, nil) }
+
+// eraseDue reports whether a file holds a row that is deleted. Whoever deletes
+// erases; this is for those who were killed or cancelled between the two, and
+// for other programs.
+func (l *Lexical) eraseDue() bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.ContainsFunc(l.files, func(f *file) bool { return len(f.dead) > 0 })
+}
 
 func (l *Lexical) sealDue() bool {
 	l.mu.RLock()
