@@ -88,6 +88,12 @@ func (t *turn) weights() (func(arm string) float64, error) {
 		return t.policy.weight, nil
 	}
 	share, err := t.share()
+	for _, r := range t.results {
+		if r.Arm == arm.LexicalMemoryName {
+			// A vector knows nothing of a record's time.
+			share = float64(share * (1 - r.Dated))
+		}
+	}
 	return func(name string) float64 {
 		switch name {
 		case arm.VectorName:

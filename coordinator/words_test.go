@@ -336,3 +336,33 @@ func TestDoctorFindsDamagedPostings(t *testing.T) {
 		t.Errorf("after the repair: %s", encode(t, answer))
 	}
 }
+
+// DECISIONS 17, 18: of a question about a date the vectors, which know none, get
+// no share, whatever was measured for questions in words.
+func TestDatesBelongToWords(t *testing.T) {
+	b := open(t, map[string]string{"prior.episode": "false"})
+	l := newLanguage(8)
+	var want []string
+	for day := range 28 {
+		for range 3 {
+			ref := b.put("mia", StoreItem{Content: l.sentence(9) + " happened", Time: fmt.Sprintf("2026-05-%02dT10:00:00+09:00", day+1)})[0]
+			if day == 7 {
+				want = append(want, ref)
+			}
+		}
+	}
+	model, ok, err := b.store.ActiveModel(t.Context(), "mia")
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if err := b.store.PutCalibration(t.Context(), sqlite.Calibration{Agent: "mia", Model: model.ID, Dims: model.Dims, Signal: "vector_share", Threshold: .9, ScoringVersion: admission.ScoringVersion}); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"May 8th?", "5月8日は?", "2026-05-08"} {
+		got := refsIn(b.recall(RecallRequest{Agent: "mia", Query: query, Gate: "off", Count: 3}).Rows)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+}

@@ -52,7 +52,10 @@ type Result struct {
 	Partial    bool               // rows in scope may not have been seen
 	// Terms are the words of the query that each candidate was found by, the one
 	// that weighs most first; lexical arms alone fill them in.
-	Terms    map[memory.Ref][]string
+	Terms map[memory.Ref][]string
+	// Dated is the part of the best candidates' keys, 0 to 1, that comes from their
+	// times and not from their texts; lexical arms alone fill it in.
+	Dated    float64
 	Scanned  int64 // rows read
 	Degraded []Degradation
 }

@@ -58,6 +58,7 @@ func (l *Lexical) Search(ctx context.Context, view *sqlite.View, q Query) (Resul
 	if out.Truncated = len(found.Hits) > q.Depth; out.Truncated {
 		found.Hits = found.Hits[:q.Depth]
 	}
+	out.Dated = dated(q.Text, found.Hits[:min(len(found.Hits), datedHits)])
 	out.Terms = make(map[memory.Ref][]string, len(found.Hits))
 	for _, h := range found.Hits {
 		out.Candidates = append(out.Candidates, memory.Candidate{Ref: h.Ref, Key: h.Bits()})
@@ -66,6 +67,33 @@ func (l *Lexical) Search(ctx context.Context, view *sqlite.View, q Query) (Resul
 		}
 	}
 	return out, nil
+}
+
+// datedHits is how many of the best hits tell how much of a question is dates.
+const datedHits = 10
+
+// dated returns the part of the hits' scores that date words gave.
+func dated(query string, hits []lexical.Hit) float64 {
+	dates := make(map[string]bool)
+	terms, _ := lexical.Terms(query)
+	for _, t := range terms {
+		if lexical.IsDateWord(t.Term) {
+			dates[t.Shown] = true
+		}
+	}
+	var all, byDate uint64
+	for _, h := range hits {
+		all += uint64(h.Score)
+		for _, m := range h.Matches {
+			if dates[m.Term] {
+				byDate += uint64(m.Score)
+			}
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return float64(byDate) / float64(all)
 }
 
 func (l *Lexical) find(ctx context.Context, view *sqlite.View, q Query) (shards.Answer, error) {
