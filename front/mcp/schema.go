@@ -57,7 +57,7 @@ func texts(name, description string, most int) property {
 // scope are the arguments that say whose memory is meant. The agent is required
 // unless the server was started for one.
 func scope(agent string) (required []string, properties []property) {
-	who := text("agent_id", "Whose memory. Absent: the agent this server was started for.")
+	who := text("agent_id", "Leave it out: this server is of one agent.")
 	if agent == "" {
 		required = []string{"agent_id"}
 		who = text("agent_id", "Whose memory; agents never see each other's.")

@@ -135,11 +135,14 @@ func TestStoreRecallGetContents(t *testing.T) {
 	if failed || len(items) != 1 || items[0].(map[string]any)["content"] != long || fmt.Sprint(answer["missing"]) != "[mem:99999 junk]" {
 		t.Errorf("get_contents: %v", answer)
 	}
-	if answer, _ := call(t, session, "recall", map[string]any{"query": "pump P2", "agent_id": "bob"}); len(messages(t, answer)) != 0 {
-		t.Errorf("another agent sees %v", answer)
-	}
-	if answer, _ := call(t, session, "get_contents", map[string]any{"refs": []string{stored[long]}, "agent_id": "bob"}); fmt.Sprint(answer["missing"]) != "["+stored[long]+"]" {
-		t.Errorf("another agent reads %v", answer)
+	for tool, arguments := range map[string]map[string]any{
+		"recall":       {"query": "pump P2", "agent_id": "bob"},
+		"get_contents": {"refs": []string{stored[long]}, "agent_id": "bob"},
+		"store":        {"message": map[string]any{"content": "planted"}, "agent_id": "bob"},
+	} {
+		if answer, failed := call(t, session, tool, arguments); !failed || answer["field"] != "agent_id" {
+			t.Errorf("%s serves another agent: %v", tool, answer)
+		}
 	}
 	if err := session.Close(); err != nil {
 		t.Errorf("close: %v", err)
@@ -202,7 +205,7 @@ func FuzzRefs(f *testing.F) {
 	} {
 		f.Add(ref)
 	}
-	s := &server{service: service, usual: "ann"}
+	s := &server{service: service, bound: "ann"}
 	f.Fuzz(func(t *testing.T, ref string) {
 		raw, err := json.Marshal(map[string][]string{"refs": {ref}})
 		if err != nil {

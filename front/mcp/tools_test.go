@@ -143,7 +143,8 @@ func TestToolSnapshots(t *testing.T) {
 	t.Logf("3 tools, %d bytes", size)
 }
 
-// The agent is required unless the front was started for one.
+// The agent is required unless the front was started for one, which is then the
+// only one that it serves.
 func TestAgentIsRequiredUnlessTheFrontHasOne(t *testing.T) {
 	for _, agent := range []string{"", "ann"} {
 		service := &recorder{recallAnswer: coordinator.RecallResponse{Order: "best_last"}}
@@ -161,8 +162,9 @@ func TestAgentIsRequiredUnlessTheFrontHasOne(t *testing.T) {
 		if agent != "" && service.recall.Agent != "ann" {
 			t.Errorf("asked for %q", service.recall.Agent)
 		}
-		if _, failed := call(t, session, "recall", map[string]any{"query": "x", "agent_id": "bob"}); failed || service.recall.Agent != "bob" {
-			t.Errorf("agent %q: a named agent became %q", agent, service.recall.Agent)
+		service.recall.Agent = ""
+		if _, failed := call(t, session, "recall", map[string]any{"query": "x", "agent_id": "bob"}); failed != (agent != "") || (service.recall.Agent == "bob") == failed {
+			t.Errorf("agent %q: a named agent became %q, refused: %v", agent, service.recall.Agent, failed)
 		}
 	}
 }
