@@ -70,8 +70,9 @@ const housekeeping = 5 * time.Second
 const keptChanges = 100_000
 
 // New starts a coordinator over an open store: it reads the settings, opens the
-// embedding model, and starts the queue worker. A model that cannot be reached
-// is no error; settings that do not fit are a [*memory.FieldError].
+// embedding model, and starts the queue worker. A model that cannot be reached,
+// or that the stored settings cannot open, is no error: words are searched, and
+// the advisory says so. Overrides that do not fit are a [*memory.FieldError].
 func New(ctx context.Context, cfg Config) (*Coordinator, error) {
 	c := &Coordinator{store: cfg.Store, clock: cfg.Clock, log: cfg.Log, version: cfg.Version, seed: cfg.Seed, overrides: cfg.Overrides}
 	if c.clock == nil {
@@ -130,12 +131,12 @@ func openWords(ctx context.Context, cfg Config, log *slog.Logger) (*shards.Lexic
 // openModels opens what the settings name and was not given.
 func openModels(cfg Config, c *Coordinator, p Policy) (*models, error) {
 	m := &models{store: c.store, log: c.log}
-	open := func() (embed.Model, error) { return embed.Open(c.policy().Embedding) }
+	open := func() (embed.Model, error) { return openGroup("embedding", c.policy().Embedding) }
 	model := cfg.Model
 	backend := "given"
 	if model == nil {
 		var err error
-		if model, err = open(); err != nil {
+		if model, err = openOrDegrade("embedding", p.Embedding, cfg.Overrides); err != nil {
 			return nil, err
 		}
 		backend = p.Embedding.Backend
@@ -151,7 +152,7 @@ func openModels(cfg Config, c *Coordinator, p Policy) (*models, error) {
 	case cfg.Previous != nil:
 		m.previous = newSeat(cfg.Previous, nil, c.clock)
 	case p.Previous.Backend != "none":
-		previous, err := embed.Open(p.Previous)
+		previous, err := openOrDegrade("previous", p.Previous, cfg.Overrides)
 		if err != nil {
 			return nil, errors.Join(err, model.Close())
 		}

@@ -28,6 +28,7 @@ const (
 	reasonBadResponse      = "bad_response"    // it answers, and not with vectors
 	reasonModelDifferent   = "model_different" // it is another model than the stored vectors' (DECISIONS 10)
 	reasonModelDrifted     = "model_drifted"   // it answers a little differently by now
+	reasonModelUnopened    = "model_unopened"  // its settings do not fit together
 	reasonUnembeddable     = "unembeddable_query"
 	reasonOtherModelClosed = "other_model_closed" // vectors of a model that is not open
 )
@@ -355,7 +356,10 @@ func (m *models) observe(err error) {
 // reasonOf puts an embedding error into a stable word.
 func reasonOf(err error) (reason, detail string) {
 	var d *different
+	var refused *memory.FieldError
 	switch {
+	case errors.As(err, &refused):
+		return reasonModelUnopened, refused.Error()
 	case errors.Is(err, embed.ErrNoModel):
 		return reasonNoModel, "no embedding backend is configured; words alone are searched"
 	case errors.As(err, &d), errors.Is(err, embed.ErrChanged):
@@ -372,6 +376,16 @@ func (m *models) notice(agent string) *Advisory {
 	if _, _, k := m.writer.now(); k.halted {
 		return &Advisory{Severity: "fault", Reason: reasonModelDifferent, Evidence: k.refusal().Error(),
 			Runbook: "Tell the user: the embedding model was changed, so memory search works on words alone. Bring the old model back, or run `recalld model accept` when it is the same model after all, or `recalld model rebuild` to embed everything again."}
+	}
+	for _, s := range []*seat{m.writer, m.previous} {
+		if s == nil {
+			continue
+		}
+		model, _, _ := s.now()
+		if u, ok := model.(unopened); ok {
+			return &Advisory{Severity: "fault", Reason: reasonModelUnopened, Evidence: u.cause.Error(),
+				Runbook: "Tell the user: the settings of the embedding model do not fit together, so memory search works on words alone or misses older records by meaning. Correct the setting with `recalld config set`, or go back with `recalld config unset`, and restart."}
+		}
 	}
 	n := m.advisory.Notice(agent)
 	if n == nil {

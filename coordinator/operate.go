@@ -57,6 +57,8 @@ func (c *Coordinator) SetSetting(ctx context.Context, name, value string) (Setti
 	if err != nil {
 		return Setting{}, fmt.Errorf("set %s: %w", name, err)
 	}
+	// Overrides last for this run alone; the next start has the stored values.
+	before, unfit := policyOf(stored, nil)
 	if value == "" {
 		delete(stored, name)
 	} else {
@@ -65,6 +67,11 @@ func (c *Coordinator) SetSetting(ctx context.Context, name, value string) (Setti
 	p, err := policyOf(stored, c.overrides)
 	if err != nil {
 		return Setting{}, err
+	}
+	if after, err := policyOf(stored, nil); err == nil && unfit == nil {
+		if err := checkOpens(name, before, after); err != nil {
+			return Setting{}, err
+		}
 	}
 	if err := c.store.SetSetting(ctx, name, value); err != nil {
 		return Setting{}, err
