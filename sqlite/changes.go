@@ -13,7 +13,7 @@ type Op uint8
 // The operations of the change log.
 const (
 	OpInsert   Op = 1
-	OpText     Op = 2 // its text, or an episode's keywords
+	OpText     Op = 2 // its text, an episode's keywords, its source or its time
 	OpRetag    Op = 3 // its cell
 	OpDelete   Op = 4
 	OpEmbedded Op = 5 // it got a vector of Model

@@ -251,6 +251,14 @@ CREATE TRIGGER memory_redate AFTER UPDATE OF time ON memory WHEN old.time IS NOT
   WHERE cell = new.cell AND model = 0;
 END;
 
+-- A record's words have a date and neighbours: an index reads it again when they
+-- change, as it does for its text.
+CREATE TRIGGER memory_place AFTER UPDATE OF source_id, time, time_offset ON memory
+WHEN old.content IS new.content AND old.cell = new.cell
+  AND (old.source_id IS NOT new.source_id OR old.time IS NOT new.time OR old.time_offset IS NOT new.time_offset) BEGIN
+  INSERT INTO index_changes (op, kind, parent, old_cell, new_cell, lineage) VALUES (2, 2, new.id, new.cell, new.cell, random());
+END;
+
 CREATE TRIGGER memory_leave BEFORE DELETE ON memory BEGIN
   INSERT INTO memory_fts (memory_fts, rowid, content) SELECT 'delete', old.id, old.content
     WHERE old.id <= (SELECT upto FROM fts_mark WHERE kind = 2);
@@ -325,6 +333,12 @@ CREATE TRIGGER episode_redate AFTER UPDATE OF start ON episode WHEN old.start IS
     max_time = (SELECT max(t) FROM (SELECT max(time) AS t FROM memory WHERE memory.cell = cell_stats.cell AND time IS NOT NULL
       UNION ALL SELECT max(start) FROM episode WHERE episode.cell = cell_stats.cell AND start IS NOT NULL))
   WHERE cell = new.cell AND model = 0;
+END;
+
+CREATE TRIGGER episode_place AFTER UPDATE OF start, start_offset ON episode
+WHEN old.summary IS new.summary AND old.keywords IS new.keywords AND old.cell = new.cell
+  AND (old.start IS NOT new.start OR old.start_offset IS NOT new.start_offset) BEGIN
+  INSERT INTO index_changes (op, kind, parent, old_cell, new_cell, lineage) VALUES (2, 1, new.id, new.cell, new.cell, random());
 END;
 
 CREATE TRIGGER episode_leave BEFORE DELETE ON episode BEGIN
