@@ -264,7 +264,8 @@ type UpdateRequest struct {
 	Channel  *string         `json:"channel,omitempty"`
 	Source   *memory.Source  `json:"source,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`
-	Time     *string         `json:"time,omitempty"`
+	Time     *string         `json:"time,omitempty"` // an episode's start; "" removes it
+	End      *string         `json:"end,omitempty"`  // an episode's; "" removes it
 	Keywords []string        `json:"keywords,omitempty"`
 	Resolved *bool           `json:"resolved,omitempty"`
 }
@@ -277,7 +278,9 @@ type DeleteRequest struct {
 	All   bool     `json:"all,omitempty"`
 }
 
-// DeleteResponse says what went. Deleted rows are gone from the file's bytes.
+// DeleteResponse says what went. Deleted rows are gone from the file's bytes,
+// unless ErasePending: then a snapshot that is still open, as of an export or a
+// backup, holds their bytes in the log, and they go once it has closed.
 type DeleteResponse struct {
 	Deleted  []string `json:"deleted,omitempty"`
 	Missing  []string `json:"missing,omitempty"`
@@ -285,6 +288,8 @@ type DeleteResponse struct {
 	Memories int64    `json:"memories"`
 	Episodes int64    `json:"episodes"`
 	Profiles int64    `json:"profiles,omitempty"`
+
+	ErasePending bool `json:"erase_pending,omitempty"`
 }
 
 // LockRequest locks or unlocks records against update and delete.
@@ -383,6 +388,9 @@ type Status struct {
 	Model    ModelState `json:"model"`
 	WALBytes int64      `json:"wal_bytes"`
 	Advisory *Advisory  `json:"advisory,omitempty"`
+	// ErasePending: deleted bytes are still in the log, for as long as a snapshot
+	// from before their deletion is open.
+	ErasePending bool `json:"erase_pending,omitempty"`
 }
 
 // QueueState counts embedding work.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"recalld/memory"
 	"recalld/sqlite"
@@ -31,7 +32,7 @@ func (c *Coordinator) Delete(ctx context.Context, r DeleteRequest) (*DeleteRespo
 		return nil, err
 	}
 	if err := c.erase(ctx); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("delete: the records are gone, and %w", err)
 	}
 	for _, d := range results {
 		name := d.Ref.String()
@@ -50,6 +51,7 @@ func (c *Coordinator) Delete(ctx context.Context, r DeleteRequest) (*DeleteRespo
 			answer.Memories++
 		}
 	}
+	answer.ErasePending = len(answer.Deleted) > 0 && c.store.ErasePending()
 	return answer, nil
 }
 
@@ -59,9 +61,10 @@ func (c *Coordinator) deleteAgent(ctx context.Context, agent string) (*DeleteRes
 		return nil, err
 	}
 	if err := c.erase(ctx); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("delete: the records are gone, and %w", err)
 	}
 	answer := &DeleteResponse{Memories: d.Memories, Episodes: d.Episodes, Profiles: d.Profiles}
+	answer.ErasePending = d.Memories+d.Episodes+d.Profiles > 0 && c.store.ErasePending()
 	for _, ref := range d.Locked {
 		answer.Locked = append(answer.Locked, ref.String())
 	}
@@ -69,13 +72,25 @@ func (c *Coordinator) deleteAgent(ctx context.Context, agent string) (*DeleteRes
 }
 
 // erase waits until no derived file holds the words of what was deleted
-// (DECISIONS 14).
+// (DECISIONS 14). The change is durable by now, so that a caller who left does
+// not stop it.
 func (c *Coordinator) erase(ctx context.Context) error {
+	ctx, cancel := outlast(ctx)
+	defer cancel()
 	if err := c.words.Erase(ctx); err != nil {
-		return fmt.Errorf("delete: the records are gone, and their words are still in derived files: %w", err)
+		return fmt.Errorf("their words are still in derived files: %w", err)
 	}
 	return nil
 }
+
+// outlast is a context for what follows a durable change: it does not end with
+// the caller's.
+func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), followUp)
+}
+
+// followUp is how long the work after a durable change may take.
+const followUp = 5 * time.Minute
 
 // parseRefs splits references into those that can be looked for, each once, and
 // those that name nothing.

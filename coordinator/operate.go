@@ -286,7 +286,7 @@ func (c *Coordinator) Status(ctx context.Context) (*Status, error) {
 		Version: c.version, TruthID: c.store.TruthID(), Schema: c.store.SchemaVersion(), Path: c.store.Path(), Ready: true,
 		Memories: stats.Memories, Episodes: stats.Episodes, Agents: stats.Agents, WALBytes: stats.WALBytes,
 		Queue:    QueueState{Pending: queue.Pending, Failed: queue.Failed, Unembeddable: queue.Unembeddable, LastError: queue.LastError},
-		Advisory: c.models.notice(operator),
+		Advisory: c.models.notice(operator), ErasePending: stats.ErasePending,
 	}
 	for _, m := range all {
 		if m.State == sqlite.ModelActive || m.State == sqlite.ModelDrifted {

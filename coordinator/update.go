@@ -34,16 +34,24 @@ func (c *Coordinator) Update(ctx context.Context, r UpdateRequest) (*Row, error)
 		return nil, err
 	}
 	if r.Source != nil || r.Time != nil {
-		if err := c.words.Reread(ctx, record); err != nil {
+		if err := c.reread(ctx, record); err != nil {
 			return nil, fmt.Errorf("update: it is stored, and not yet found by its new source or time: %w", err)
 		}
 	}
-	if err := c.words.Erase(ctx); err != nil {
-		return nil, fmt.Errorf("update: it is stored, and its former words are still in derived files: %w", err)
+	if err := c.erase(ctx); err != nil {
+		return nil, fmt.Errorf("update: it is stored; of the former text, %w", err)
 	}
 	c.worker.Wake()
 	row := revised(record)
 	return &row, nil
+}
+
+// reread makes the words of a record found by its new source or time, also for a
+// caller who left.
+func (c *Coordinator) reread(ctx context.Context, record memory.Record) error {
+	ctx, cancel := outlast(ctx)
+	defer cancel()
+	return c.words.Reread(ctx, record)
 }
 
 // patch checks the fields that are given.
@@ -73,6 +81,13 @@ func (c *Coordinator) patch(r UpdateRequest, kind memory.Kind) (sqlite.Patch, er
 			return p, err
 		}
 		p.Time, given = &when, true
+	}
+	if r.End != nil {
+		end, err := memory.ParseTime("end", *r.End)
+		if err != nil {
+			return p, err
+		}
+		p.End, given = &end, true
 	}
 	if r.Keywords != nil {
 		if err := checkKeywords(r.Keywords); err != nil {

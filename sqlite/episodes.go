@@ -48,7 +48,7 @@ func (e *NewEpisode) check() error {
 // caller gave.
 func checkSpan(field string, start, end memory.Time) error {
 	if start.Known && end.Known && start.Milli > end.Milli {
-		return &memory.FieldError{Field: field, Problem: "makes the episode end before it starts", Limit: "start ≤ end", Next: "give a start that is not behind the end"}
+		return &memory.FieldError{Field: field, Problem: "makes the episode end before it starts", Limit: "start ≤ end", Next: "give a start that is not behind the end, or both together"}
 	}
 	return nil
 }

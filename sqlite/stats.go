@@ -20,6 +20,11 @@ type Stats struct {
 	OldestChange, LastChange     int64
 }
 
+// ErasePending reports whether deleted bytes are still in the log, because a
+// snapshot from before their deletion is open. The writer tries again until they
+// are gone (DECISIONS 14).
+func (s *Store) ErasePending() bool { return s.writer != nil && s.writer.erasePending.Load() }
+
 // Stats counts the file and its log.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	st, err := read(ctx, s, func(v *View) (st Stats, err error) {
@@ -46,7 +51,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 		st.OldestReader, st.OpenReaders = s.now().Sub(began), open
 	}
 	if w := s.writer; w != nil {
-		st.ForeignWrites, st.ErasePending = w.foreign.Load(), w.erasePending.Load()
+		st.ForeignWrites, st.ErasePending = w.foreign.Load(), s.ErasePending()
 		st.Commits, st.Writes = w.commits.Load(), w.written.Load()
 	}
 	return st, nil

@@ -77,7 +77,11 @@ func (t *tx) update(agent string, ref memory.Ref, p Patch) (memory.Record, error
 	}
 	rec := p.applied(old)
 	if p.Time != nil || p.End != nil {
-		if err := checkSpan("time", rec.Time, rec.End); err != nil {
+		field := "time"
+		if p.Time == nil {
+			field = "end"
+		}
+		if err := checkSpan(field, rec.Time, rec.End); err != nil {
 			return memory.Record{}, err
 		}
 	}

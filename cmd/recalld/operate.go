@@ -256,6 +256,9 @@ func (a *app) statusCommand() *cobra.Command {
 				fmt.Fprint(w, "model    ")
 				writeModel(w, status.Model)
 				fmt.Fprintf(w, "queue    %d waiting, %d to retry, %d cannot be embedded\n", status.Queue.Pending, status.Queue.Failed, status.Queue.Unembeddable)
+				if status.ErasePending {
+					fmt.Fprintln(w, "erasure  pending: deleted bytes leave the log once the open export, backup or recall has ended")
+				}
 				if n := status.Advisory; n != nil {
 					fmt.Fprintf(w, "advisory %s: %s %s\n", n.Severity, visible(n.Reason), visible(n.Evidence))
 				}

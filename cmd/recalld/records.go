@@ -174,7 +174,7 @@ func (a *app) listCommand() *cobra.Command {
 }
 
 func (a *app) updateCommand() *cobra.Command {
-	var agent, content, project, channel, when, metadata string
+	var agent, content, project, channel, when, end, metadata string
 	var keywords []string
 	var resolved bool
 	c := &cobra.Command{
@@ -184,7 +184,7 @@ func (a *app) updateCommand() *cobra.Command {
 well, store a new version under the same message id instead.`,
 		Example: `  recalld update --agent mia mem:7 --content "会議は水曜日に変わった。"
   recalld update --agent mia mem:7 --project atlas
-  recalld update --agent mia ep:2 --resolved`,
+  recalld update --agent mia ep:2 --end 2026-03-04T18:00:00+09:00 --resolved`,
 		Args: exactly(1, "REF"),
 		RunE: func(c *cobra.Command, args []string) error {
 			request := coordinator.UpdateRequest{Agent: agent, Ref: args[0]}
@@ -204,6 +204,9 @@ well, store a new version under the same message id instead.`,
 			}
 			if changed("time") {
 				request.Time = &when
+			}
+			if changed("end") {
+				request.End = &end
 			}
 			if changed("metadata") {
 				request.Metadata = json.RawMessage(metadata)
@@ -231,7 +234,8 @@ well, store a new version under the same message id instead.`,
 	f.StringVar(&content, "content", "", `new text; "-" reads standard input`)
 	f.StringVar(&project, "project", "", "move to this project")
 	f.StringVar(&channel, "channel", "", "move to this channel")
-	f.StringVar(&when, "time", "", "when it happened")
+	f.StringVar(&when, "time", "", `when it happened (an episode's start); "" removes it`)
+	f.StringVar(&end, "end", "", `an episode's end; "" removes it`)
 	f.StringVar(&metadata, "metadata", "", "a JSON object that replaces the old one")
 	f.StringSliceVar(&keywords, "keyword", nil, "an episode's keywords")
 	f.BoolVar(&resolved, "resolved", false, "whether the episode is over")
@@ -245,8 +249,9 @@ func (a *app) deleteCommand() *cobra.Command {
 		Use:   "delete REF...",
 		Short: "Delete records for good",
 		Long: `Delete records for good: their text is gone from the file, its log and every
-index when the command returns. --all deletes everything an agent has but what is
-locked.`,
+index when the command returns. While an export or a backup still reads the state
+from before, the text stays in the log until that has ended; the answer says so.
+--all deletes everything an agent has but what is locked.`,
 		Example: `  recalld delete --agent mia mem:7 mem:9
   recalld delete --agent mia --all --yes`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -270,6 +275,9 @@ locked.`,
 				fmt.Fprintf(w, "deleted %d memories, %d episodes, %d profiles\n", answer.Memories, answer.Episodes, answer.Profiles)
 				writeList(w, "not found:", answer.Missing)
 				writeList(w, "locked, unlock first:", answer.Locked)
+				if answer.ErasePending {
+					fmt.Fprintln(w, "their bytes leave the log once the open export, backup or recall has ended")
+				}
 			}); err != nil {
 				return err
 			}

@@ -2103,6 +2103,7 @@ type UpdateRequest struct {
 	Time          *string                `protobuf:"bytes,8,opt,name=time,proto3,oneof" json:"time,omitempty"`
 	Keywords      *TextList              `protobuf:"bytes,9,opt,name=keywords,proto3" json:"keywords,omitempty"`
 	Resolved      *bool                  `protobuf:"varint,10,opt,name=resolved,proto3,oneof" json:"resolved,omitempty"`
+	End           *string                `protobuf:"bytes,11,opt,name=end,proto3,oneof" json:"end,omitempty"` // an episode's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2207,6 +2208,13 @@ func (x *UpdateRequest) GetResolved() bool {
 	return false
 }
 
+func (x *UpdateRequest) GetEnd() string {
+	if x != nil && x.End != nil {
+		return *x.End
+	}
+	return ""
+}
+
 type DeleteRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -2275,6 +2283,7 @@ type DeleteResponse struct {
 	Memories      int64                  `protobuf:"varint,4,opt,name=memories,proto3" json:"memories,omitempty"`
 	Episodes      int64                  `protobuf:"varint,5,opt,name=episodes,proto3" json:"episodes,omitempty"`
 	Profiles      int64                  `protobuf:"varint,6,opt,name=profiles,proto3" json:"profiles,omitempty"`
+	ErasePending  bool                   `protobuf:"varint,7,opt,name=erase_pending,json=erasePending,proto3" json:"erase_pending,omitempty"` // the bytes go once an open snapshot has closed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2349,6 +2358,13 @@ func (x *DeleteResponse) GetProfiles() int64 {
 		return x.Profiles
 	}
 	return 0
+}
+
+func (x *DeleteResponse) GetErasePending() bool {
+	if x != nil {
+		return x.ErasePending
+	}
+	return false
 }
 
 type LockRequest struct {
@@ -3469,6 +3485,7 @@ type StatusResponse struct {
 	Model         *ModelState            `protobuf:"bytes,10,opt,name=model,proto3" json:"model,omitempty"`
 	WalBytes      int64                  `protobuf:"varint,11,opt,name=wal_bytes,json=walBytes,proto3" json:"wal_bytes,omitempty"`
 	Advisory      *Advisory              `protobuf:"bytes,12,opt,name=advisory,proto3" json:"advisory,omitempty"`
+	ErasePending  bool                   `protobuf:"varint,13,opt,name=erase_pending,json=erasePending,proto3" json:"erase_pending,omitempty"` // deleted bytes wait for an open snapshot to close
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3585,6 +3602,13 @@ func (x *StatusResponse) GetAdvisory() *Advisory {
 		return x.Advisory
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetErasePending() bool {
+	if x != nil {
+		return x.ErasePending
+	}
+	return false
 }
 
 type QueueState struct {
@@ -4287,7 +4311,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\b_channel\"K\n" +
 	"\fListResponse\x12#\n" +
 	"\x04rows\x18\x01 \x03(\v2\x0f.recalld.v1.RowR\x04rows\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\x82\x03\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xa1\x03\n" +
 	"\rUpdateRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x10\n" +
 	"\x03ref\x18\x02 \x01(\tR\x03ref\x12\x1d\n" +
@@ -4299,7 +4323,8 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\x04time\x18\b \x01(\tH\x03R\x04time\x88\x01\x01\x120\n" +
 	"\bkeywords\x18\t \x01(\v2\x14.recalld.v1.TextListR\bkeywords\x12\x1f\n" +
 	"\bresolved\x18\n" +
-	" \x01(\bH\x04R\bresolved\x88\x01\x01B\n" +
+	" \x01(\bH\x04R\bresolved\x88\x01\x01\x12\x15\n" +
+	"\x03end\x18\v \x01(\tH\x05R\x03end\x88\x01\x01B\n" +
 	"\n" +
 	"\b_contentB\n" +
 	"\n" +
@@ -4307,18 +4332,20 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\n" +
 	"\b_channelB\a\n" +
 	"\x05_timeB\v\n" +
-	"\t_resolved\"K\n" +
+	"\t_resolvedB\x06\n" +
+	"\x04_end\"K\n" +
 	"\rDeleteRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04refs\x18\x02 \x03(\tR\x04refs\x12\x10\n" +
-	"\x03all\x18\x03 \x01(\bR\x03all\"\xb0\x01\n" +
+	"\x03all\x18\x03 \x01(\bR\x03all\"\xd5\x01\n" +
 	"\x0eDeleteResponse\x12\x18\n" +
 	"\adeleted\x18\x01 \x03(\tR\adeleted\x12\x18\n" +
 	"\amissing\x18\x02 \x03(\tR\amissing\x12\x16\n" +
 	"\x06locked\x18\x03 \x03(\tR\x06locked\x12\x1a\n" +
 	"\bmemories\x18\x04 \x01(\x03R\bmemories\x12\x1a\n" +
 	"\bepisodes\x18\x05 \x01(\x03R\bepisodes\x12\x1a\n" +
-	"\bprofiles\x18\x06 \x01(\x03R\bprofiles\"O\n" +
+	"\bprofiles\x18\x06 \x01(\x03R\bprofiles\x12#\n" +
+	"\rerase_pending\x18\a \x01(\bR\ferasePending\"O\n" +
 	"\vLockRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04refs\x18\x02 \x03(\tR\x04refs\x12\x16\n" +
@@ -4397,7 +4424,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\bembedded\x18\a \x01(\x03R\bembedded\x12\x18\n" +
 	"\arecords\x18\b \x01(\x03R\arecords\x12.\n" +
 	"\x13lowest_probe_cosine\x18\t \x01(\x01R\x11lowestProbeCosine\"\x0f\n" +
-	"\rStatusRequest\"\x82\x03\n" +
+	"\rStatusRequest\"\xa7\x03\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x19\n" +
 	"\btruth_id\x18\x02 \x01(\tR\atruthId\x12\x16\n" +
@@ -4411,7 +4438,8 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\x05model\x18\n" +
 	" \x01(\v2\x16.recalld.v1.ModelStateR\x05model\x12\x1b\n" +
 	"\twal_bytes\x18\v \x01(\x03R\bwalBytes\x120\n" +
-	"\badvisory\x18\f \x01(\v2\x14.recalld.v1.AdvisoryR\badvisory\"\x81\x01\n" +
+	"\badvisory\x18\f \x01(\v2\x14.recalld.v1.AdvisoryR\badvisory\x12#\n" +
+	"\rerase_pending\x18\r \x01(\bR\ferasePending\"\x81\x01\n" +
 	"\n" +
 	"QueueState\x12\x18\n" +
 	"\apending\x18\x01 \x01(\x03R\apending\x12\x16\n" +

@@ -1,0 +1,116 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"recalld/memory"
+)
+
+// DECISIONS 14: while a snapshot holds deleted bytes in the log, the answer and
+// the status say so, and no longer once it has closed.
+func TestErasureThatASnapshotHoldsUp(t *testing.T) {
+	b := open(t, nil)
+	refs := b.put("mia", say("the zanzibarite was deleted"), say("the quixotrope stays"))
+	b.put("ken", say("the umbrellium left with its agent"))
+	view, err := b.store.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer view.Close()
+	gone, err := b.Delete(t.Context(), DeleteRequest{Agent: "mia", Refs: refs[:1]})
+	if err != nil || len(gone.Deleted) != 1 || !gone.ErasePending {
+		t.Errorf("beside a snapshot: %+v, %v", gone, err)
+	}
+	if len(below(t, filepath.Dir(b.path), "zanzibarite")) == 0 {
+		t.Error("the answer says pending, and nothing is")
+	}
+	if all, err := b.Delete(t.Context(), DeleteRequest{Agent: "ken", All: true}); err != nil || all.Memories != 1 || !all.ErasePending {
+		t.Errorf("everything of an agent, beside a snapshot: %+v, %v", all, err)
+	}
+	if none, err := b.Delete(t.Context(), DeleteRequest{Agent: "mia", Refs: refs[:1]}); err != nil || none.ErasePending {
+		t.Errorf("nothing was deleted: %+v, %v", none, err)
+	}
+	if !b.status().ErasePending {
+		t.Error("the status does not say so")
+	}
+	view.Close()
+	for deadline := time.Now().Add(20 * time.Second); b.status().ErasePending; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the erasure is never made up for")
+		}
+	}
+	for _, word := range []string{"zanzibarite", "umbrellium"} {
+		if in := below(t, filepath.Dir(b.path), word); len(in) > 0 {
+			t.Errorf("%s is still in %v", word, in)
+		}
+	}
+	if gone, err := b.Delete(t.Context(), DeleteRequest{Agent: "mia", Refs: refs[1:]}); err != nil || gone.ErasePending {
+		t.Errorf("beside no snapshot: %+v, %v", gone, err)
+	}
+}
+
+// DECISIONS 14: a caller who leaves once the deletion is durable does not keep
+// the words in derived files.
+func TestErasureOutlastsTheCaller(t *testing.T) {
+	b := open(t, nil)
+	ref := memory.Ref{Kind: memory.KindMemory, ID: 1}
+	derived := filepath.Join(filepath.Dir(b.path), "derived")
+	b.put("mia", say("the zanzibarite was deleted"), say("another one"))
+	if err := b.words.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(below(t, derived, "zibarit")) == 0 {
+		t.Fatal("the word is in no file to begin with")
+	}
+	if _, err := b.store.Delete(t.Context(), "mia", []memory.Ref{ref}); err != nil {
+		t.Fatal(err)
+	}
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if err := b.erase(left); err != nil {
+		t.Error(err)
+	}
+	if in := below(t, derived, "zibarit"); len(in) > 0 {
+		t.Errorf("the word is still in %v", in)
+	}
+}
+
+// DECISIONS 11: an episode's end can be corrected, alone, with its start, or
+// removed, and never comes before its start.
+func TestEndOfAnEpisodeIsUpdated(t *testing.T) {
+	b := open(t, nil)
+	refs := b.put("mia",
+		StoreItem{Type: "episode", Summary: "the outage", Start: "2026-03-03T09:00:00+09:00", End: "2026-03-03T10:00:00+09:00"},
+		say("not an episode"))
+	for _, step := range []struct {
+		time, end *string
+		field     string
+		wantStart string
+		wantEnd   string
+	}{
+		{nil, pointer("2026-03-03T12:00:00+09:00"), "", "2026-03-03T09:00:00+09:00", "2026-03-03T12:00:00+09:00"},
+		{nil, pointer("2026-03-02T12:00:00+09:00"), "end", "2026-03-03T09:00:00+09:00", "2026-03-03T12:00:00+09:00"},
+		{pointer("2026-03-05T09:00:00+09:00"), nil, "time", "2026-03-03T09:00:00+09:00", "2026-03-03T12:00:00+09:00"},
+		{nil, pointer("noon"), "end", "2026-03-03T09:00:00+09:00", "2026-03-03T12:00:00+09:00"},
+		{pointer("2026-03-05T09:00:00+09:00"), pointer("2026-03-06T09:00:00+09:00"), "", "2026-03-05T09:00:00+09:00", "2026-03-06T09:00:00+09:00"},
+		{nil, pointer(""), "", "2026-03-05T09:00:00+09:00", ""},
+	} {
+		_, err := b.Update(t.Context(), UpdateRequest{Agent: "mia", Ref: refs[0], Time: step.time, End: step.end})
+		var refused *memory.FieldError
+		if step.field == "" && err != nil || step.field != "" && (!errors.As(err, &refused) || refused.Field != step.field) {
+			t.Errorf("%s: %v, want a refusal of %q", encode(t, []*string{step.time, step.end}), err, step.field)
+		}
+		row := revised(b.record(refs[0]))
+		if row.Time != step.wantStart || row.End != step.wantEnd {
+			t.Errorf("%s to %s, want %s to %s", row.Time, row.End, step.wantStart, step.wantEnd)
+		}
+	}
+	_, err := b.Update(t.Context(), UpdateRequest{Agent: "mia", Ref: refs[1], End: pointer("2026-03-03T12:00:00+09:00")})
+	if refused := new(memory.FieldError); !errors.As(err, &refused) || refused.Field != "end" {
+		t.Errorf("the end of a memory: %v", err)
+	}
+}
