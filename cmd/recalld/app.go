@@ -147,6 +147,14 @@ func (s *scopeFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&s.channel, "channel", "", "channel; not given or empty: all")
 }
 
+// registerStoring registers the flags of a command that stores: there they say
+// where a record goes, not where one is looked for.
+func (s *scopeFlags) registerStoring(c *cobra.Command) {
+	s.register(c)
+	c.Flags().Lookup("project").Usage = "project that it belongs to; not given or empty: the global pool, which every project sees"
+	c.Flags().Lookup("channel").Usage = "channel that it belongs to; not given or empty: every channel sees it"
+}
+
 func (s *scopeFlags) optional() (project, channel *string) {
 	if s.cmd.Flags().Changed("project") {
 		project = &s.project

@@ -101,7 +101,7 @@ func (a *app) showDemo(ctx context.Context, s *session) error {
 	}
 	for _, q := range demoQuestions() {
 		request := coordinator.RecallRequest{Agent: q.agent, Query: q.query, Count: 2}
-		line := fmt.Sprintf("recalld recall --agent %s", q.agent)
+		line := fmt.Sprintf("%s recall --data %s --agent %s", quoted(program), quoted(data), q.agent)
 		if q.project != "" {
 			request.Project = &q.project
 			line += " --project " + q.project

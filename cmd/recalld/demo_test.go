@@ -29,7 +29,7 @@ func TestDemo(t *testing.T) {
 		if filled := strings.HasPrefix(screen, "filled "+data+" with 330 sample records\n"); filled != (i == 0) {
 			t.Errorf("%s: %q", word, screen)
 		}
-		recalls := strings.Split(screen, "\n$ recalld recall ")[1:]
+		recalls := strings.Split(screen, "\n$ ")[1:]
 		if len(recalls) != len(demoQuestions()) {
 			t.Fatalf("%s shows %d recalls", word, len(recalls))
 		}

@@ -59,7 +59,7 @@ newest records.`,
 	f.StringVar(&request.Fusion, "fusion", "", "rsf or rrf (default: the server's setting)")
 	f.StringVar(&request.Gate, "gate", "", "off: return the full ranking, nothing gated")
 	f.StringVar(&request.Order, "order", "", "best_first (default) or best_last")
-	f.BoolVar(&request.Explain, "explain", false, "add every arm's ranking and why rows were dropped")
+	f.BoolVar(&request.Explain, "explain", false, "add the gate, what each arm found and why rows were dropped; whole rankings with --json")
 	return c
 }
 
@@ -81,7 +81,7 @@ func writeAnswer(w io.Writer, answer *coordinator.RecallResponse) {
 		}
 	}
 	if len(answer.Rows) == 0 {
-		fmt.Fprintln(w, "nothing found")
+		fmt.Fprintln(w, nothing(answer.Coverage.Records))
 	}
 	if c := answer.Coverage; !c.Full {
 		fmt.Fprintf(w, "coverage: %d of %d records have a vector, %d waiting\n", c.Embedded, c.Records, c.Pending)
@@ -97,8 +97,24 @@ func writeAnswer(w io.Writer, answer *coordinator.RecallResponse) {
 		for _, arm := range e.Arms {
 			fmt.Fprintf(w, "  arm %s: %d candidates, %d scanned\n", arm.Arm, len(arm.Candidates), arm.Scanned)
 		}
+		cut := 0
 		for _, x := range e.Exclusions {
+			if x.Stage == "count" {
+				cut++
+				continue
+			}
 			fmt.Fprintf(w, "  dropped %s at %s: %s\n", x.Ref, x.Stage, x.Reason)
 		}
+		if cut > 0 {
+			fmt.Fprintf(w, "  %d more rows than --count, not shown\n", cut)
+		}
 	}
+}
+
+// nothing says that no row came back, and from how many records of the scope.
+func nothing(records int64) string {
+	if records == 0 {
+		return "nothing found: no records here; check --data, --agent, --project and --channel"
+	}
+	return fmt.Sprintf("nothing found in %d records", records)
 }

@@ -62,7 +62,7 @@ standard input.`,
 			return a.print(result, func(w io.Writer) { fmt.Fprintln(w, result.Outcome, result.Ref) })
 		},
 	}
-	scope.register(c)
+	scope.registerStoring(c)
 	f := c.Flags()
 	f.StringVar(&item.Type, "type", "", "memory (default) or episode")
 	f.StringVar(&item.Time, "time", "", "when it happened, RFC 3339 with zone (an episode's start)")

@@ -75,7 +75,7 @@ Formats:
 	}
 	agentFlag(c, &agent)
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl or locomo")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "read and check, store nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "read and check the form of the lines, store nothing; lengths and times are checked when storing")
 	return c
 }
 
