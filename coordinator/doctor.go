@@ -97,7 +97,7 @@ func (c *Coordinator) checkCalibration(ctx context.Context) (sqlite.Finding, err
 		return sqlite.Finding{}, err
 	}
 	defer view.Close()
-	agents, err := agentsOf(view)
+	agents, err := view.CalibratedAgents()
 	if err != nil {
 		return sqlite.Finding{}, err
 	}

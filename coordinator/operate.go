@@ -91,37 +91,20 @@ func (c *Coordinator) Models(ctx context.Context) ([]ModelState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
-	embedded, records, err := embeddedByModel(view)
+	embedded, err := view.EmbeddedByModel()
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
 	_, _, k := c.models.writer.now()
 	all := []ModelState{}
 	for _, m := range stored {
-		state := ModelState{ID: m.ID, Backend: m.Backend, Name: m.Name, Dims: m.Dims, Prompts: m.PromptPolicy, State: m.State, Embedded: embedded[m.ID], Records: records}
+		state := ModelState{ID: m.ID, Backend: m.Backend, Name: m.Name, Dims: m.Dims, Prompts: m.PromptPolicy, State: m.State, Embedded: embedded[m.ID], Records: embedded[0]}
 		if k.verdict != embed.Same && m.State == sqlite.ModelActive {
 			state.State, state.Drift = sqlite.ModelDrifted, k.lowest
 		}
 		all = append(all, state)
 	}
 	return all, nil
-}
-
-// embeddedByModel counts the vectors of every model and all records.
-func embeddedByModel(view *sqlite.View) (embedded map[int64]int64, records int64, err error) {
-	agents, err := agentsOf(view)
-	if err != nil {
-		return nil, 0, err
-	}
-	var sum sqlite.CellStats
-	for _, agent := range agents {
-		stats, err := view.Stats(memory.Scope{Agent: agent})
-		if err != nil {
-			return nil, 0, err
-		}
-		sum.Add(stats)
-	}
-	return sum.Embedded, sum.Memories + sum.Episodes, nil
 }
 
 // agentsOf lists the agents that have records, in name order.
@@ -252,15 +235,13 @@ func (c *Coordinator) waitingAgents(ctx context.Context, model int64) (waiting m
 	if agents, err = agentsOf(view); err != nil {
 		return nil, nil, err
 	}
+	still, err := view.WaitingAgents(model)
+	if err != nil {
+		return nil, nil, err
+	}
 	waiting = make(map[string]bool)
-	for _, agent := range agents {
-		n, err := view.PendingIn(memory.Scope{Agent: agent}, model)
-		if err != nil {
-			return nil, nil, err
-		}
-		if n > 0 {
-			waiting[agent] = true
-		}
+	for _, agent := range still {
+		waiting[agent] = true
 	}
 	if agents == nil {
 		agents = []string{}

@@ -62,6 +62,17 @@ func (v *View) Calibrations(agent string) ([]Calibration, error) {
 	return all, err
 }
 
+// CalibratedAgents returns the agents that have thresholds, in name order. It
+// serves operators, never a request.
+func (v *View) CalibratedAgents() ([]string, error) {
+	var agents []string
+	err := v.query("SELECT DISTINCT agent FROM calibration ORDER BY agent", nil, func(r row) error {
+		agents = append(agents, r.text(0))
+		return nil
+	})
+	return agents, err
+}
+
 // Calibrations returns an agent's thresholds by model and signal.
 func (s *Store) Calibrations(ctx context.Context, agent string) ([]Calibration, error) {
 	return read(ctx, s, func(v *View) ([]Calibration, error) { return v.Calibrations(agent) })

@@ -119,6 +119,17 @@ func (v *View) AllCells(each func(CellStats) error) error {
 	})
 }
 
+// EmbeddedByModel counts the records with a vector of every model, and under 0
+// all records, over all agents. It serves operators, never a request.
+func (v *View) EmbeddedByModel() (map[int64]int64, error) {
+	counts := make(map[int64]int64)
+	err := v.query("SELECT model, sum(memories + episodes) FROM cell_stats GROUP BY model", nil, func(r row) error {
+		counts[r.int(0)] = r.int(1)
+		return nil
+	})
+	return counts, err
+}
+
 // cellIDs returns the ids of a scope's cells, ascending.
 func (v *View) cellIDs(scope memory.Scope) ([]int64, error) {
 	where, args := axes(scope)

@@ -95,3 +95,75 @@ func TestTimeBounds(t *testing.T) {
 	}
 	sound(t, s)
 }
+
+// TestCountsOverAllAgents: what operators are shown over all agents is what the
+// agents' own counts add up to.
+// DECISIONS 8, 10
+func TestCountsOverAllAgents(t *testing.T) {
+	s, _ := openStore(t, sqlite.Options{Clock: fixed})
+	ctx := context.Background()
+	first, second := model(t, s, 2), model(t, s, 3)
+	for i, agent := range []string{"b", "a", "c", "b", "a", "b", "d"} {
+		m := sqlite.NewMemory{Cell: cell(agent, fmt.Sprint(i), ""), Content: fmt.Sprint("text ", i)}
+		switch i % 3 {
+		case 0:
+			m.Vector, m.Model = []float32{1, 0}, first
+		case 1:
+			m.Queue = []int64{first, second}
+		}
+		store(t, s, m)
+	}
+	if _, err := s.StoreEpisodes(ctx, []sqlite.NewEpisode{
+		{Cell: cell("c", "", ""), Summary: "one", Queue: []int64{second}},
+		{Cell: cell("d", "", ""), Summary: "two", Vector: []float32{0, 1}, Model: first},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, agent := range []string{"d", "b"} {
+		if err := s.PutCalibration(ctx, sqlite.Calibration{Agent: agent, Model: first, Dims: 2, Signal: "cosine", Method: "zscore", Precision: "strict", Threshold: .5}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := view(t, s)
+	defer v.Close()
+	want := map[int64]int64{}
+	waiting := map[int64][]string{}
+	for _, agent := range []string{"a", "b", "c", "d"} {
+		scope := memory.Scope{Agent: agent}
+		st, err := v.Stats(scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[0] += st.Memories + st.Episodes
+		for m, n := range st.Embedded {
+			want[m] += n
+		}
+		for _, m := range []int64{first, second} {
+			n, err := v.PendingIn(scope, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n > 0 {
+				waiting[m] = append(waiting[m], agent)
+			}
+		}
+	}
+	got, err := v.EmbeddedByModel()
+	if err != nil || want[0] != 9 || want[first] != 4 {
+		t.Fatalf("%v, %v", want, err)
+	}
+	for m, n := range want {
+		if got[m] != n {
+			t.Errorf("model %d: %d, want %d", m, got[m], n)
+		}
+	}
+	for m, agents := range map[int64][]string{first: {"a"}, second: {"a", "c"}} {
+		got, err := v.WaitingAgents(m)
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(agents) || fmt.Sprint(waiting[m]) != fmt.Sprint(agents) {
+			t.Errorf("waiting for %d: %v (%v), one by one %v, want %v", m, got, err, waiting[m], agents)
+		}
+	}
+	if agents, err := v.CalibratedAgents(); err != nil || fmt.Sprint(agents) != "[b d]" {
+		t.Errorf("%v, %v", agents, err)
+	}
+}

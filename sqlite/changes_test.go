@@ -28,7 +28,7 @@ func TestChangeLog(t *testing.T) {
 	if _, err := s.SetLocked(ctx, "a", []memory.Ref{mem(1)}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.AddRecalls(ctx, []memory.Ref{mem(1)}, memory.TimeOf(fixed())); err != nil {
+	if err := s.AddRecalls(ctx, []sqlite.Recalls{{Ref: mem(1), Count: 1, Last: memory.TimeOf(fixed())}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Delete(ctx, "a", []memory.Ref{mem(1)}); err != nil {

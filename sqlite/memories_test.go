@@ -248,7 +248,11 @@ func TestRecordIsKept(t *testing.T) {
 	if _, err := s.StoreEpisodes(ctx, []sqlite.NewEpisode{e}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.AddRecalls(ctx, []memory.Ref{mem(1), mem(1), ep(1), mem(77)}, when); err != nil {
+	if err := s.AddRecalls(ctx, []sqlite.Recalls{{Ref: mem(1), Count: 1, Last: when}, {Ref: ep(1), Count: 1, Last: when}, {Ref: mem(77), Count: 1, Last: when}}); err != nil {
+		t.Fatal(err)
+	}
+	earlier := memory.Time{Milli: when.Milli - 1, Offset: when.Offset + 60, Known: true}
+	if err := s.AddRecalls(ctx, []sqlite.Recalls{{Ref: mem(1), Count: 2, Last: earlier}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -259,7 +263,7 @@ func TestRecordIsKept(t *testing.T) {
 	now := memory.TimeOf(fixed())
 	want := []memory.Record{
 		{Ref: ep(1), Cell: e.Cell, Content: e.Summary, Version: 1, Keywords: e.Keywords, Time: when, End: until, Resolved: true, Created: now, Updated: now, RecallCount: 1, LastRecalled: when},
-		{Ref: mem(1), Cell: m.Cell, Content: m.Content, MessageID: "id-1", Version: 1, Source: m.Source, Metadata: m.Metadata, Time: when, Created: now, Updated: now, Locked: true, RecallCount: 2, LastRecalled: when},
+		{Ref: mem(1), Cell: m.Cell, Content: m.Content, MessageID: "id-1", Version: 1, Source: m.Source, Metadata: m.Metadata, Time: when, Created: now, Updated: now, Locked: true, RecallCount: 3, LastRecalled: when},
 	}
 	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
 		t.Errorf("got  %s\nwant %s", g, w)

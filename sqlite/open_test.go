@@ -165,7 +165,7 @@ func TestReadOnly(t *testing.T) {
 		"profile":  func() error { _, err := s.PutProfile(ctx, memory.Profile{Agent: "a", Content: "x"}); return err },
 		"setting":  func() error { return s.SetSetting(ctx, "a", "b") },
 		"vacuum":   func() error { return s.Vacuum(ctx, nil) },
-		"recalls":  func() error { return s.AddRecalls(ctx, []memory.Ref{mem(1)}, memory.TimeOf(fixed())) },
+		"recalls":  func() error { return s.AddRecalls(ctx, []sqlite.Recalls{{Ref: mem(1), Count: 1, Last: memory.TimeOf(fixed())}}) },
 		"vectors":  func() error { _, err := s.PutVectors(ctx, nil); return err },
 		"trimming": func() error { return s.TrimChanges(ctx, 1) },
 	} {

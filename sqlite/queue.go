@@ -171,6 +171,20 @@ func (v *View) QueueStats(model int64) (q QueueStats, err error) {
 	return q, err
 }
 
+// WaitingAgents returns the agents with records that wait for a model, in name
+// order. It serves the change of a model, never a request.
+func (v *View) WaitingAgents(model int64) ([]string, error) {
+	var agents []string
+	err := v.query(`SELECT agent FROM cell WHERE id IN (
+			SELECT m.cell FROM queue q JOIN memory m ON m.id = q.parent WHERE q.kind = 2 AND q.model = ?1 AND q.state = 0
+			UNION SELECT e.cell FROM queue q JOIN episode e ON e.id = q.parent WHERE q.kind = 1 AND q.model = ?1 AND q.state = 0)
+		GROUP BY agent ORDER BY agent`, []any{model}, func(r row) error {
+		agents = append(agents, r.text(0))
+		return nil
+	})
+	return agents, err
+}
+
 // PendingIn counts the records of a scope that wait for a model. It walks
 // the shorter of the two, the queue or the scope, so that what others have
 // waiting costs a request no more than its own records do (DECISIONS 1).

@@ -7,20 +7,29 @@ import (
 	"recalld/memory"
 )
 
-// AddRecalls counts one recall of each ref at the given time (RR-420). Refs that
-// are gone are passed over. The records themselves are not written.
-func (s *Store) AddRecalls(ctx context.Context, refs []memory.Ref, at memory.Time) error {
+// Recalls says how often a record was recalled since it was last counted, at
+// least once, and when for the last time.
+type Recalls struct {
+	Ref   memory.Ref
+	Count int64
+	Last  memory.Time
+}
+
+// AddRecalls counts recalls in one transaction (RR-420). Refs that are gone are
+// passed over. The records themselves are not written.
+func (s *Store) AddRecalls(ctx context.Context, all []Recalls) error {
 	err := s.write(ctx, func(t *tx) error {
 		return t.item(func() error {
-			for _, ref := range refs {
+			for _, r := range all {
 				table := "memory"
-				if ref.Kind == memory.KindEpisode {
+				if r.Ref.Kind == memory.KindEpisode {
 					table = "episode"
 				}
 				_, _, err := t.exec(`INSERT INTO recall_count (kind, parent, count, last, last_offset)
-					SELECT ?, id, 1, ?, ? FROM `+table+` WHERE id = ?
-					ON CONFLICT DO UPDATE SET count = count + 1, last = max(last, excluded.last), last_offset = excluded.last_offset`,
-					int64(ref.Kind), at.Milli, at.Offset, ref.ID)
+					SELECT ?, id, ?, ?, ? FROM `+table+` WHERE id = ?
+					ON CONFLICT DO UPDATE SET count = count + excluded.count,
+						last_offset = CASE WHEN excluded.last >= last THEN excluded.last_offset ELSE last_offset END, last = max(last, excluded.last)`,
+					int64(r.Ref.Kind), r.Count, r.Last.Milli, r.Last.Offset, r.Ref.ID)
 				if err != nil {
 					return err
 				}
