@@ -196,3 +196,8 @@ func (r *reader) fill(dst []placed, hi uint32) ([]placed, error) {
 	}
 	return dst, nil
 }
+
+// holds reports whether the row at a position of the window has the term itself.
+func (l *lane) holds(pos uint32) bool {
+	return slices.ContainsFunc(l.window, func(p placed) bool { return p.pos == pos })
+}

@@ -105,6 +105,7 @@ func plainSearch(docs []Doc, q Query) []Hit {
 							h.Matches = append(h.Matches, Match{Term: t.Shown})
 						}
 						h.Matches[at].Score += score
+						h.Matches[at].Own = h.Matches[at].Own || r.freq[t.Term] > 0
 					}
 				}
 				slices.SortStableFunc(h.Matches, func(a, b Match) int {

@@ -29,6 +29,7 @@ func (h Hit) Bits() float64 { return float64(h.Score) / ScoreUnit }
 type Match struct {
 	Term  string // as a reader knows it
 	Score uint32 // the sum over a hit's matches is the hit's score
+	Own   bool   // the row has the term itself; else its neighbours lent it
 }
 
 // Result is the answer to one search.
@@ -330,7 +331,7 @@ func (s *search) explain(rows []ranked, hits []Hit) error {
 				return err
 			}
 			if score, _ := w.gather(l, Reach, 0, s.curve); score > 0 {
-				hits[i].Matches = addMatch(hits[i].Matches, Match{s.terms[l.term].Shown, score})
+				hits[i].Matches = addMatch(hits[i].Matches, Match{s.terms[l.term].Shown, score, l.holds(r.pos)})
 			}
 		}
 		slices.SortFunc(hits[i].Matches, func(a, b Match) int {
@@ -346,6 +347,7 @@ func addMatch(matches []Match, m Match) []Match {
 	for i := range matches {
 		if matches[i].Term == m.Term {
 			matches[i].Score += m.Score
+			matches[i].Own = matches[i].Own || m.Own
 			return matches
 		}
 	}
