@@ -438,6 +438,8 @@ const (
 	MaxContentRefs = 20
 	MaxDeleteRefs  = 1_000
 	MaxExclude     = 200
-	DefaultList    = 50
-	MaxList        = 500
+	// MaxExcludeChars bounds exclude_contents together, in code points.
+	MaxExcludeChars = 4_000_000
+	DefaultList     = 50
+	MaxList         = 500
 )

@@ -288,19 +288,21 @@ func (k *calibration) fusedScores(memories []memory.Ref, queries int) (null, nea
 	return null, near, nil
 }
 
+// memoriesPage is how many references are read at a time.
+const memoriesPage = 10_000
+
 // memories lists the agent's memories by reference.
 func (k *calibration) memories() (refs []memory.Ref, err error) {
-	filter := sqlite.Filter{Kind: memory.KindMemory, Limit: exportPage}
+	filter := sqlite.Filter{Kind: memory.KindMemory, Limit: memoriesPage}
 	for more := true; more; {
-		records, err := k.view.List(k.scope, filter)
+		page, err := k.view.Refs(k.scope, filter)
 		if err != nil {
 			return nil, err
 		}
-		for _, record := range records {
-			refs = append(refs, record.Ref)
-			filter.After = record.Ref.ID
+		refs = append(refs, page...)
+		if more = len(page) == filter.Limit; more {
+			filter.After = page[len(page)-1].ID
 		}
-		more = len(records) == filter.Limit
 	}
 	return refs, nil
 }

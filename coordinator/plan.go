@@ -60,10 +60,15 @@ func (c *Coordinator) plan(r RecallRequest) (plan, error) {
 	if err := checkCount("exclude_contents", len(r.Exclude), 0, MaxExclude); err != nil {
 		return plan{}, err
 	}
+	total := 0
 	for i, text := range r.Exclude {
 		if err := memory.CheckText(fmt.Sprintf("exclude_contents[%d]", i), text, memory.CeilingMaxContent); err != nil {
 			return plan{}, err
 		}
+		total += memory.Len(text)
+	}
+	if total > MaxExcludeChars {
+		return plan{}, &memory.FieldError{Field: "exclude_contents", Problem: fmt.Sprintf("is %d code points long together", total), Limit: fmt.Sprintf("%d code points", MaxExcludeChars), Next: "give the beginning of each text; it excludes the whole row"}
 	}
 	p.exclusion = admission.NewExclusion(r.Exclude)
 	return p, p.words(r)

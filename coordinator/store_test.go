@@ -151,6 +151,7 @@ func TestBadRequests(t *testing.T) {
 		"gate":                    ask(func(r *RecallRequest) { r.Gate = "maybe" }),
 		"order":                   ask(func(r *RecallRequest) { r.Order = "random" }),
 		"exclude_contents":        ask(func(r *RecallRequest) { r.Exclude = make([]string, 201) }),
+		"exclude_contents ":       ask(func(r *RecallRequest) { r.Exclude = slices.Repeat([]string{strings.Repeat("記", 1_000_000)}, 5) }),
 		"exclude_contents[1]":     ask(func(r *RecallRequest) { r.Exclude = []string{"", "\x00"} }),
 		"source_id":               ask(func(r *RecallRequest) { r.SourceID = "\x00" }),
 		"user_id":                 ask(func(r *RecallRequest) { r.UserID = pointer("\n") }),

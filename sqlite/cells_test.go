@@ -110,6 +110,10 @@ func TestCountsOverAllAgents(t *testing.T) {
 			m.Vector, m.Model = []float32{1, 0}, first
 		case 1:
 			m.Queue = []int64{first, second}
+		default:
+			if agent == "b" {
+				m.Queue = []int64{second}
+			}
 		}
 		store(t, s, m)
 	}
@@ -157,7 +161,7 @@ func TestCountsOverAllAgents(t *testing.T) {
 			t.Errorf("model %d: %d, want %d", m, got[m], n)
 		}
 	}
-	for m, agents := range map[int64][]string{first: {"a"}, second: {"a", "c"}} {
+	for m, agents := range map[int64][]string{first: {"a"}, second: {"a", "b", "c"}} {
 		got, err := v.WaitingAgents(m)
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(agents) || fmt.Sprint(waiting[m]) != fmt.Sprint(agents) {
 			t.Errorf("waiting for %d: %v (%v), one by one %v, want %v", m, got, err, waiting[m], agents)

@@ -23,6 +23,16 @@ type Filter struct {
 // List returns up to Limit records in id order. When it returns fewer, there are
 // no more.
 func (v *View) List(scope memory.Scope, f Filter) ([]memory.Record, error) {
+	refs, err := v.Refs(scope, f)
+	if err != nil {
+		return nil, err
+	}
+	return v.Hydrate(scope, refs)
+}
+
+// Refs returns the references of what [View.List] returns, without reading a
+// text.
+func (v *View) Refs(scope memory.Scope, f Filter) ([]memory.Ref, error) {
 	if f.Limit <= 0 || f.Kind == memory.KindEpisode && f.SourceIDPrefix != "" {
 		return nil, nil
 	}
@@ -34,7 +44,7 @@ func (v *View) List(scope memory.Scope, f Filter) ([]memory.Record, error) {
 	for i, id := range ids {
 		refs[i] = memory.Ref{Kind: f.Kind, ID: id}
 	}
-	return v.Hydrate(scope, refs)
+	return refs, nil
 }
 
 // page finds the ids of one page. Each cell gives its own next ids from its

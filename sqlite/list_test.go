@@ -39,7 +39,14 @@ func TestListPages(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					for _, r := range page {
+					refs, err := v.Refs(scope, sqlite.Filter{Kind: memory.KindMemory, After: after, Limit: size, NewestFirst: newest, SourceIDPrefix: prefix})
+					if err != nil || len(refs) != len(page) {
+						t.Fatalf("%d references of %d records, %v", len(refs), len(page), err)
+					}
+					for i, r := range page {
+						if refs[i] != r.Ref {
+							t.Fatalf("reference %s of record %s", refs[i], r.Ref)
+						}
 						if newest {
 							got = append([]int64{r.Ref.ID}, got...)
 						} else {

@@ -158,14 +158,16 @@ func TestReadOnly(t *testing.T) {
 	}
 	v.Close()
 	for name, write := range map[string]func() error{
-		"store":    func() error { _, err := s.StoreMemories(ctx, []sqlite.NewMemory{{}}); return err },
-		"episode":  func() error { _, err := s.StoreEpisodes(ctx, []sqlite.NewEpisode{{}}); return err },
-		"update":   func() error { _, err := s.Update(ctx, "a", mem(1), sqlite.Patch{}); return err },
-		"delete":   func() error { _, err := s.Delete(ctx, "a", []memory.Ref{mem(1)}); return err },
-		"profile":  func() error { _, err := s.PutProfile(ctx, memory.Profile{Agent: "a", Content: "x"}); return err },
-		"setting":  func() error { return s.SetSetting(ctx, "a", "b") },
-		"vacuum":   func() error { return s.Vacuum(ctx, nil) },
-		"recalls":  func() error { return s.AddRecalls(ctx, []sqlite.Recalls{{Ref: mem(1), Count: 1, Last: memory.TimeOf(fixed())}}) },
+		"store":   func() error { _, err := s.StoreMemories(ctx, []sqlite.NewMemory{{}}); return err },
+		"episode": func() error { _, err := s.StoreEpisodes(ctx, []sqlite.NewEpisode{{}}); return err },
+		"update":  func() error { _, err := s.Update(ctx, "a", mem(1), sqlite.Patch{}); return err },
+		"delete":  func() error { _, err := s.Delete(ctx, "a", []memory.Ref{mem(1)}); return err },
+		"profile": func() error { _, err := s.PutProfile(ctx, memory.Profile{Agent: "a", Content: "x"}); return err },
+		"setting": func() error { return s.SetSetting(ctx, "a", "b") },
+		"vacuum":  func() error { return s.Vacuum(ctx, nil) },
+		"recalls": func() error {
+			return s.AddRecalls(ctx, []sqlite.Recalls{{Ref: mem(1), Count: 1, Last: memory.TimeOf(fixed())}})
+		},
 		"vectors":  func() error { _, err := s.PutVectors(ctx, nil); return err },
 		"trimming": func() error { return s.TrimChanges(ctx, 1) },
 	} {

@@ -13,7 +13,13 @@ const ExactBelow = 32
 
 // Exclusion drops rows that the caller already holds.
 type Exclusion struct {
-	texts []string
+	texts []excluded
+}
+
+// excluded is one text, normalised once for all rows.
+type excluded struct {
+	text  string
+	exact bool // short: must be equal
 }
 
 // NewExclusion takes the caller's texts; blank ones are ignored.
@@ -21,7 +27,7 @@ func NewExclusion(texts []string) Exclusion {
 	var e Exclusion
 	for _, t := range texts {
 		if n := normalise(t); n != "" {
-			e.texts = append(e.texts, n)
+			e.texts = append(e.texts, excluded{text: n, exact: short(n)})
 		}
 	}
 	return e
@@ -35,19 +41,26 @@ func (e Exclusion) Excludes(content string) bool {
 		return false
 	}
 	n := normalise(content)
-	short := memory.Len(n) < ExactBelow
+	exact := short(n)
 	for _, t := range e.texts {
-		if t == n {
+		if t.text == n {
 			return true
 		}
-		if short || memory.Len(t) < ExactBelow {
+		if exact || t.exact {
 			continue
 		}
-		if strings.HasPrefix(n, t) || strings.HasPrefix(t, n) {
+		if strings.HasPrefix(n, t.text) || strings.HasPrefix(t.text, n) {
 			return true
 		}
 	}
 	return false
+}
+
+// short reports whether a normalised text must be equal; it reads no more of it
+// than that takes.
+func short(text string) bool {
+	_, longer := memory.Prefix(text, ExactBelow-1)
+	return !longer
 }
 
 // normalise lowers case and folds runs of white space.

@@ -17,7 +17,8 @@ import (
 // has already passed is read from the file. Its methods may be called
 // concurrently.
 type Matrices struct {
-	limit int64 // bytes of vectors
+	limit  int64 // bytes of vectors
+	behind int   // changes more than rows that an entry may have to take
 
 	mu      sync.Mutex
 	bytes   int64
@@ -28,7 +29,7 @@ type Matrices struct {
 
 // NewMatrices keeps at most limit bytes of vectors; 0 keeps none.
 func NewMatrices(limit int64) *Matrices {
-	return &Matrices{limit: limit, entries: make(map[matrixKey]*entry), recent: list.New()}
+	return &Matrices{limit: limit, behind: maxBehind, entries: make(map[matrixKey]*entry), recent: list.New()}
 }
 
 type matrixKey struct {
@@ -44,6 +45,7 @@ type entry struct {
 	size  int64 // bytes counted; guarded by Matrices.mu
 
 	pending []change // guarded by Matrices.mu, in order of sequence
+	kept    int      // rows at the last use; guarded by Matrices.mu
 
 	mu     sync.Mutex
 	loaded bool
@@ -130,7 +132,7 @@ func (m *Matrices) current(view *sqlite.View, key matrixKey, dims int) (got rows
 		m.drop(e)
 		return rows{}, false, fmt.Errorf("read vectors: %w", err)
 	}
-	m.account(e, int64(len(e.rows.refs))*int64(4*dims+bytesPerRow))
+	m.account(e, len(e.rows.refs), int64(4*dims+bytesPerRow))
 	return e.rows, true, nil
 }
 
@@ -182,6 +184,13 @@ func (m *Matrices) advance(view *sqlite.View) error {
 	}
 	note := func(cell int64, c sqlite.Change) {
 		for _, e := range cells[cell] {
+			if m.entries[e.key] != e {
+				continue
+			}
+			if len(e.pending) >= e.kept+m.behind {
+				m.remove(e)
+				continue
+			}
 			e.pending = append(e.pending, change{seq: c.Seq, ref: c.Ref, here: c.NewCell == cell})
 		}
 	}
@@ -208,6 +217,10 @@ func (m *Matrices) advance(view *sqlite.View) error {
 }
 
 const changesPerRead = 10_000
+
+// maxBehind is how many changes more than rows an entry may have to take. One
+// that nobody asked for so long is dropped, and read anew when it is asked again.
+const maxBehind = 1_000
 
 // take removes and returns the entry's changes up to a sequence.
 func (m *Matrices) take(e *entry, seq int64) []change {
@@ -293,14 +306,15 @@ func (e *entry) compact() {
 }
 
 // account counts the entry's bytes and evicts the longest unused others.
-func (m *Matrices) account(e *entry, size int64) {
+func (m *Matrices) account(e *entry, rows int, perRow int64) {
+	size := int64(rows) * perRow
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.entries[e.key] != e {
 		return
 	}
 	m.bytes += size - e.size
-	e.size = size
+	e.size, e.kept = size, rows
 	for m.bytes > m.limit && m.recent.Len() > 1 {
 		m.remove(m.recent.Back().Value.(*entry))
 	}

@@ -204,7 +204,9 @@ func TestCachedVectorsEqualTheFile(t *testing.T) {
 			}
 		}()
 		limit := rapid.SampledFrom([]int64{0, 600, 3_000, 1 << 20}).Draw(t, "limit")
-		vector := NewVector(NewMatrices(limit))
+		matrices := NewMatrices(limit)
+		matrices.behind = rapid.SampledFrom([]int{0, 3, maxBehind}).Draw(t, "behind")
+		vector := NewVector(matrices)
 		search := func(view *sqlite.View) {
 			q := w.query()
 			want, err := direct(view, q)
@@ -305,6 +307,59 @@ func TestConcurrentSearchesSeeTheirSnapshots(t *testing.T) {
 	readers.Wait()
 	close(stop)
 	writer.Wait()
+}
+
+// DECISIONS 4: a cell that nobody asks for any more does not collect its changes
+// without end; asked again, it has what SQLite has.
+func TestForgottenCellCollectsNoChanges(t *testing.T) {
+	w := newWorld(t, t.TempDir(), 7)
+	defer w.store.Close()
+	asked, busy := memory.Cell{Agent: "mia"}, memory.Cell{Agent: "ken"}
+	put := func(cell memory.Cell, n int) {
+		items := make([]sqlite.NewMemory, n)
+		for i := range items {
+			items[i] = sqlite.NewMemory{Cell: cell, Content: strconv.FormatUint(w.random.Uint64(), 36), Vector: unit(w.random), Model: w.model}
+		}
+		if _, err := w.store.StoreMemories(t.Context(), items); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(asked, 20)
+	put(busy, 20)
+	matrices := NewMatrices(1 << 20)
+	vector := NewVector(matrices)
+	search := func(cell memory.Cell) {
+		t.Helper()
+		view, err := w.store.View(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer view.Close()
+		q := Query{Scope: memory.Scope{Agent: cell.Agent}, Depth: 8, Floor: -1, Vectors: []ModelVector{{Model: w.model, Vector: unit(w.random)}}}
+		want, err1 := direct(view, q)
+		got, err2 := vector.Search(t.Context(), view, q)
+		if err1 != nil || err2 != nil || !slices.Equal(got.Candidates, want) {
+			t.Errorf("got %v, want %v (%v, %v)", got.Candidates, want, err1, err2)
+		}
+	}
+	search(asked)
+	search(busy)
+	for range 4 {
+		put(asked, 500)
+		search(busy)
+		waiting := 0
+		for _, e := range matrices.entries {
+			waiting += len(e.pending)
+		}
+		if waiting > 20+maxBehind {
+			t.Fatalf("%d changes wait", waiting)
+		}
+	}
+	if len(matrices.entries) != 1 {
+		t.Errorf("%d entries", len(matrices.entries))
+	}
+	search(asked)
+	search(busy)
 }
 
 // RR-399: rows of another width are not scored.

@@ -98,8 +98,8 @@ func mergeByRank(rankings [][]memory.Candidate, depth int) []memory.Candidate {
 	return merged.sorted()
 }
 
-// sourcePage is how many records of a source are read at a time.
-const sourcePage = 1_000
+// sourcePage is how many references of a source are read at a time.
+const sourcePage = 10_000
 
 // sourceFilter is RR-442 for an arm that does not read records; nil keeps all.
 func sourceFilter(view *sqlite.View, q Query) (func(memory.Ref) bool, error) {
@@ -109,15 +109,15 @@ func sourceFilter(view *sqlite.View, q Query) (func(memory.Ref) bool, error) {
 	allowed := make(map[memory.Ref]struct{})
 	page := sqlite.Filter{Kind: memory.KindMemory, Limit: sourcePage, SourceIDPrefix: q.SourceID}
 	for more := true; more; {
-		records, err := view.List(q.Scope, page)
+		refs, err := view.Refs(q.Scope, page)
 		if err != nil {
 			return nil, err
 		}
-		for _, record := range records {
-			allowed[record.Ref] = struct{}{}
-			page.After = record.Ref.ID
+		for _, ref := range refs {
+			allowed[ref] = struct{}{}
+			page.After = ref.ID
 		}
-		more = len(records) == page.Limit
+		more = len(refs) == page.Limit
 	}
 	episodes := !q.excludesEpisodes()
 	return func(ref memory.Ref) bool {
