@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -93,6 +94,16 @@ func TestContentsBudget(t *testing.T) {
 		if !errors.As(err, &field) || field.Field != "refs" || field.Next == "" {
 			t.Errorf("%d refs: %v", n, err)
 		}
+	}
+}
+
+// Issue, Bad input: an unusable handle is named without being repeated whole.
+func TestLongHandleIsNotRepeated(t *testing.T) {
+	b := open(t, nil)
+	ref := b.put("mia", say("short"))[0]
+	a := b.contents(ref+"#node="+strings.Repeat("x", 1<<20), ref+"#\x00\xff", ref+"#node=1")
+	if len(a.Unresolved) != 3 || len(a.Unresolved[0]) > 300 || !utf8.ValidString(a.Unresolved[1]) || a.Unresolved[2] != ref+"#node=1" {
+		t.Errorf("%.600q", a.Unresolved)
 	}
 }
 

@@ -314,14 +314,20 @@ func TestWordsOnlyRowsGetTheirCosine(t *testing.T) {
 // cosine was filled in come back and the answer says so; with the scorer off
 // nothing does.
 func TestGateFallback(t *testing.T) {
-	b := open(t, map[string]string{"vector.threshold": "1", "vector.threshold_factor": "1", "confidence.cosine_floor": "0.97", "confidence.cosine_ceil": "0.99"})
+	b := open(t, map[string]string{"vector.threshold": "1", "vector.threshold_factor": "1"})
 	refs := b.put("mia", days()...)
+	set := func(name, value string) {
+		t.Helper()
+		if _, err := b.SetSetting(t.Context(), name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("confidence.cosine_ceil", "0.99")
+	set("confidence.cosine_floor", "0.97")
 	ask := func() *RecallResponse {
 		return b.recall(RecallRequest{Agent: "mia", Query: "staging database", Explain: true})
 	}
-	if _, err := b.SetSetting(t.Context(), "confidence.enabled", "true"); err != nil {
-		t.Fatal(err)
-	}
+	set("confidence.enabled", "true")
 	answer := ask()
 	if !answer.GateFallback || len(answer.Rows) == 0 || answer.Rows[0].Ref != refs[0] {
 		t.Errorf("no rescue: %s", encode(t, answer))
@@ -339,10 +345,23 @@ func TestGateFallback(t *testing.T) {
 	if n := b.record(refs[0]).RecallCount; n != 0 {
 		t.Errorf("a rescued row was counted %d times", n)
 	}
-	// A row that passes ends the rescue.
-	b.put("mia", StoreItem{Type: "episode", Summary: "staging database"})
-	if _, err := b.SetSetting(t.Context(), "vector.threshold", "0.9"); err == nil {
-		t.Log("override stays in force") // overrides win over stored values
+	// A row that passes ends the rescue: those below the gate stay away.
+	set("confidence.cosine_floor", "0.26")
+	set("confidence.cosine_ceil", "0.62")
+	rescued := refsIn(answer.Rows)
+	answer = ask()
+	passed := refsIn(answer.Rows)
+	if answer.GateFallback || !slices.Equal(passed, rescued[:1]) || len(rescued) < 2 {
+		t.Errorf("rescued %v beside a row that passes: %s", rescued, encode(t, answer))
+	}
+	for _, row := range answer.Rows {
+		if row.Confidence.Score < answer.Explain.Gate.Threshold {
+			t.Errorf("%s is below the threshold", row.Ref)
+		}
+	}
+	set("confidence.enabled", "false")
+	if answer := b.recall(RecallRequest{Agent: "mia", Query: "staging database", Arms: []string{"vector"}}); answer.GateFallback || len(answer.Rows) != 0 {
+		t.Errorf("a rescue without the scorer: %s", encode(t, answer))
 	}
 }
 

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -22,8 +23,9 @@ type setting struct {
 	set                        func(p *Policy, value string) (problem string)
 }
 
-// registry lists every setting in name order within its group. It is the only
-// place that knows names, defaults and ranges.
+// registry lists every setting, those of a group together, in the order in which
+// users are shown them. It is the only place that knows names, defaults and
+// ranges.
 func registry() []setting {
 	all := []setting{
 		integer("recall.depth", 100, 10, 1_000, "candidates that each arm hands to fusion; never taken from the number of rows asked for", func(p *Policy) *int { return &p.Depth }),
@@ -169,8 +171,9 @@ func choice(name, initial string, words []string, doc string, put func(*Policy, 
 func text(name, initial string, limit int, doc string, of func(*Policy) *string) setting {
 	return setting{name: name, initial: initial, limits: fmt.Sprintf("at most %d code points", limit), doc: doc,
 		set: func(p *Policy, v string) string {
-			if err := memory.CheckText(name, v, limit); err != nil {
-				return "is not a text of that length"
+			var refused *memory.FieldError
+			if errors.As(memory.CheckText(name, v, limit), &refused) {
+				return refused.Problem
 			}
 			*of(p) = v
 			return ""

@@ -195,6 +195,17 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
+// Issue, Bad input: the refusal of a text setting says what is wrong with it.
+func TestTextSettingSaysWhatIsWrong(t *testing.T) {
+	b := open(t, nil)
+	for value, want := range map[string]string{"\x00": "contains NUL at byte 0", "a\xff": "is not valid UTF-8 at byte 1", strings.Repeat("語", 201): "has 201 code points (limit: at most 200 code points)"} {
+		_, err := b.SetSetting(t.Context(), "embedding.name", value)
+		if err == nil || !strings.Contains(err.Error(), "embedding.name: "+want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 // DECISIONS 11, RR-444: update edits in place and embeds the new text at once;
@@ -395,11 +406,6 @@ func TestCalibrate(t *testing.T) {
 	}
 	if stored, err := alone.store.Calibrations(t.Context(), "mia"); err != nil || len(stored) != 2 {
 		t.Errorf("stored %v, %v", stored, err)
-	}
-	for _, b := range []*bench{alone, beside} {
-		if _, err := b.SetSetting(t.Context(), "recall.arms", "vector"); err != nil {
-			t.Fatal(err)
-		}
 	}
 	if got, want := encode(t, measure(beside, CalibrateRequest{})), encode(t, measure(alone, CalibrateRequest{})); got != want {
 		t.Errorf("beside another agent\n%s\nalone\n%s", got, want)
