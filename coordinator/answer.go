@@ -18,6 +18,7 @@ func (t *turn) compose(hits []hit) (*RecallResponse, error) {
 	if a.Coverage, err = t.coverage(); err != nil {
 		return nil, err
 	}
+	a.Coverage.Full = t.noteDamage() && a.Coverage.Full
 	a.Degraded = t.degraded
 	a.Advisory = t.c.models.notice(t.question.Scope.Agent)
 

@@ -3,14 +3,15 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"recalld/memory"
 )
 
 // GetContents returns whole rows or exact ranges of them in the order asked,
 // within a budget (RR-236, RR-438). A range whose text has changed, that is not
-// inside the text, or whose form this server cannot give exactly is
-// unresolved; nothing is widened or clamped (BR-087).
+// inside the text, or whose form this server cannot give exactly, and whatever is
+// of a damaged record, is unresolved; nothing is widened or clamped (BR-087).
 func (c *Coordinator) GetContents(ctx context.Context, r ContentsRequest) (*ContentsResponse, error) {
 	scope := memory.Scope{Agent: r.Agent, Project: r.Project, Channel: r.Channel}
 	if err := scope.Check(); err != nil {
@@ -44,6 +45,7 @@ func (c *Coordinator) GetContents(ctx context.Context, r ContentsRequest) (*Cont
 	if err != nil {
 		return nil, fmt.Errorf("get contents: %w", err)
 	}
+	damaged := view.Damaged()
 	byRef := make(map[memory.Ref]memory.Record, len(records))
 	for _, record := range records {
 		byRef[record.Ref] = record
@@ -53,6 +55,10 @@ func (c *Coordinator) GetContents(ctx context.Context, r ContentsRequest) (*Cont
 	spent, full := 0, false
 	for _, h := range handles {
 		record, found := byRef[h.ref]
+		if slices.Contains(damaged, h.ref) {
+			answer.Unresolved = append(answer.Unresolved, h.text)
+			continue
+		}
 		if !found {
 			answer.Missing = append(answer.Missing, shownRef(h.text))
 			continue

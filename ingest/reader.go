@@ -156,8 +156,8 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
-// decodeStrict decodes one JSON object: no unknown field, nothing after it, and
-// no string that would be changed by decoding.
+// decodeStrict decodes one JSON object: no unknown field, no key twice, nothing
+// after it, and no string that would be changed by decoding.
 func decodeStrict(line []byte, into any) error {
 	if err := memory.CheckJSON("line", line); err != nil {
 		return err
@@ -170,7 +170,7 @@ func decodeStrict(line []byte, into any) error {
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("has more than one JSON value (limit: one); put each on a line of its own")
 	}
-	return nil
+	return checkKeys(line)
 }
 
 func decodeItem(line []byte) (Item, error) {

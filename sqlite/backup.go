@@ -16,7 +16,8 @@ const backupPages = 256
 
 // Backup copies one snapshot of the file to dst, which must not exist, while
 // reads and writes go on. The copy is one file without a log beside it. done and
-// total count pages; progress may be nil.
+// total count pages; progress may be nil. A copy that is damaged is removed again
+// and the error is [memory.ErrCorrupt].
 func (s *Store) Backup(ctx context.Context, dst string, progress func(done, total int64)) error {
 	v, err := s.ViewRecords(ctx)
 	if err != nil {
@@ -50,6 +51,9 @@ func copyTo(ctx context.Context, source *conn, dst string, progress func(done, t
 		}
 	}()
 	if err := copyPages(ctx, source, part, progress); err != nil {
+		return err
+	}
+	if err := checkCopy(ctx, part); err != nil {
 		return err
 	}
 	if err := syncFile(part); err != nil {
@@ -100,6 +104,21 @@ func copyPages(ctx context.Context, source *conn, dst string, progress func(done
 	mode, err := target.pragma("journal_mode = DELETE")
 	if err == nil && mode != "delete" {
 		err = fmt.Errorf("the copy stays in journal mode %s", mode)
+	}
+	return err
+}
+
+// checkCopy refuses a copy whose pages do not fit together: a backup that cannot
+// be restored must not pass for one.
+func checkCopy(ctx context.Context, path string) (err error) {
+	c, err := connect(path, "ro", "", true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	r, err := c.first(ctx, "PRAGMA quick_check(1)")
+	if err == nil && r.text(0) != "ok" {
+		err = fmt.Errorf("%w: %s; run `recalld doctor`, or bring an earlier backup back with `recalld restore`", memory.ErrCorrupt, r.text(0))
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func (s *Store) Delete(ctx context.Context, agent string, refs []memory.Ref) ([]
 		return t.item(func() error {
 			for i, ref := range refs {
 				results[i] = DeleteResult{Ref: ref, Outcome: OutcomeDeleted}
-				rec, err := t.record(agent, ref)
+				rec, _, err := t.record(agent, ref)
 				switch {
 				case errors.Is(err, memory.ErrNotFound):
 					results[i].Outcome = OutcomeMissing

@@ -8,7 +8,9 @@ import (
 )
 
 // Hydrate reads whole records by reference. The isolation predicate is part of
-// the read: a row outside the scope is absent, like one that does not exist.
+// the read: a row outside the scope is absent, like one that does not exist. A
+// row whose text is not the one that was stored is absent too, and in
+// [View.Damaged].
 // The order of refs is kept, a ref given twice comes back once.
 func (v *View) Hydrate(scope memory.Scope, refs []memory.Ref) ([]memory.Record, error) {
 	found := make(map[memory.Ref]memory.Record, len(refs))
@@ -39,10 +41,17 @@ func (v *View) hydrateKind(scope memory.Scope, refs []memory.Ref, kind memory.Ki
 	if kind == memory.KindEpisode {
 		sql, decode = "SELECT "+episodeColumns+" FROM "+episodeTables, decodeEpisode
 	}
-	return v.query(sql+" WHERE m.id IN (SELECT value FROM json_each(?)) AND "+where, append([]any{ids}, args...), func(r row) error {
-		keep(decode(r))
+	var damaged []memory.Ref
+	err := v.query(sql+" WHERE m.id IN (SELECT value FROM json_each(?)) AND "+where, append([]any{ids}, args...), func(r row) error {
+		if rec := decode(r); intact(rec, r) {
+			keep(rec)
+		} else {
+			damaged = append(damaged, rec.Ref)
+		}
 		return nil
 	})
+	v.leaveOut(damaged)
+	return err
 }
 
 // jsonIDs lists the ids of one kind as a JSON array, so that one statement

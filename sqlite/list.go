@@ -23,11 +23,24 @@ type Filter struct {
 // List returns up to Limit records in id order. When it returns fewer, there are
 // no more.
 func (v *View) List(scope memory.Scope, f Filter) ([]memory.Record, error) {
-	refs, err := v.Refs(scope, f)
-	if err != nil {
-		return nil, err
+	var records []memory.Record
+	for {
+		refs, err := v.Refs(scope, f)
+		if err != nil {
+			return nil, err
+		}
+		found, err := v.Hydrate(scope, refs)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, found...)
+		// A damaged record leaves its place to the next one.
+		missing := f.Limit - len(found)
+		if missing <= 0 || len(refs) < f.Limit {
+			return records, nil
+		}
+		f.After, f.Limit = refs[len(refs)-1].ID, missing
 	}
-	return v.Hydrate(scope, refs)
 }
 
 // Refs returns the references of what [View.List] returns, without reading a

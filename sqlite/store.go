@@ -175,7 +175,28 @@ func examine(path string, o Options) (access, error) {
 	if info.Size() == 0 {
 		return access{}, fmt.Errorf("%w: it is empty; bring a backup back with `recalld restore`, or remove it to begin anew", memory.ErrCorrupt)
 	}
+	if !a.readOnly {
+		if err := openBeside(path, info.Mode().Perm()); err != nil {
+			return access{}, err
+		}
+	}
 	return a, checkLength(path, info.Size())
+}
+
+// openBeside gives the log and its index the file's own mode where they cannot be
+// written. SQLite makes them like the file, so that reading a file that was
+// read-only leaves them read-only behind.
+func openBeside(path string, mode fs.FileMode) error {
+	for _, suffix := range []string{"-wal", "-shm"} {
+		beside := path + suffix
+		if _, err := os.Stat(beside); err != nil || writable(beside) {
+			continue
+		}
+		if err := os.Chmod(beside, mode); err != nil {
+			return fmt.Errorf("%w: make %s writable like the file beside it (%w)", memory.ErrReadOnly, filepath.Base(beside), err)
+		}
+	}
+	return nil
 }
 
 // writable reports whether the file or folder may be written.
@@ -333,8 +354,9 @@ func (s *Store) startWriter(c *conn) error {
 			return err
 		}
 	}
-	// Leases belong to workers of a process that is gone.
-	if _, _, err := c.exec("UPDATE queue SET leased_until = 0 WHERE leased_until <> 0"); err != nil {
+	// Leases belong to workers of a process that is gone, and waits to its clock,
+	// which may have been ahead.
+	if _, _, err := c.exec("UPDATE queue SET leased_until = 0, not_before = 0 WHERE leased_until <> 0 OR not_before <> 0"); err != nil {
 		return err
 	}
 	s.writer = &writer{

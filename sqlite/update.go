@@ -47,8 +47,9 @@ func (s *Store) Update(ctx context.Context, agent string, ref memory.Ref, p Patc
 	return updated, nil
 }
 
-// record reads one record of an agent through the predicate.
-func (t *tx) record(agent string, ref memory.Ref) (memory.Record, error) {
+// record reads one record of an agent through the predicate. whole is false when
+// it is not what was stored.
+func (t *tx) record(agent string, ref memory.Ref) (rec memory.Record, whole bool, err error) {
 	where, args := predicate("m.cell", memory.Scope{Agent: agent})
 	sql, decode := "SELECT "+memoryColumns+" FROM "+memoryTables, decodeMemory
 	if ref.Kind == memory.KindEpisode {
@@ -56,16 +57,17 @@ func (t *tx) record(agent string, ref memory.Ref) (memory.Record, error) {
 	}
 	r, err := t.first(context.Background(), sql+" WHERE m.id = ? AND "+where, append([]any{ref.ID}, args...)...)
 	if err != nil {
-		return memory.Record{}, err
+		return memory.Record{}, false, err
 	}
 	if r == nil {
-		return memory.Record{}, memory.ErrNotFound
+		return memory.Record{}, false, memory.ErrNotFound
 	}
-	return decode(r), nil
+	rec = decode(r)
+	return rec, intact(rec, r), nil
 }
 
 func (t *tx) update(agent string, ref memory.Ref, p Patch) (memory.Record, error) {
-	old, err := t.record(agent, ref)
+	old, whole, err := t.record(agent, ref)
 	if err != nil {
 		return memory.Record{}, err
 	}
@@ -74,6 +76,9 @@ func (t *tx) update(agent string, ref memory.Ref, p Patch) (memory.Record, error
 	}
 	if err := p.check(ref.Kind); err != nil {
 		return memory.Record{}, err
+	}
+	if !whole && p.Content == nil {
+		return memory.Record{}, damage(ref) // its digest would become that of the damaged text
 	}
 	rec := p.applied(old)
 	if p.Time != nil || p.End != nil {

@@ -20,6 +20,8 @@ type View struct {
 	mu    sync.Mutex
 	conn  *conn
 	seq   int64
+	// damaged are the records that were left out of what the view returned.
+	damaged map[memory.Ref]bool
 }
 
 // View opens a snapshot in which every record is in the full-text index. The
@@ -109,10 +111,10 @@ func (v *View) query(sql string, args []any, each func(row) error) error {
 const (
 	memoryColumns = `m.id, c.agent, c.project, c.channel, m.content, m.message_id, m.version, m.superseded_by,
 		m.source_type, m.source_id, m.source_name, m.metadata, m.time, m.time_offset, m.created, m.created_offset,
-		m.updated, m.updated_offset, m.locked, n.count, n.last, n.last_offset`
+		m.updated, m.updated_offset, m.locked, n.count, n.last, n.last_offset, m.digest`
 	memoryTables   = `memory m JOIN cell c ON c.id = m.cell LEFT JOIN recall_count n ON n.kind = 2 AND n.parent = m.id`
 	episodeColumns = `m.id, c.agent, c.project, c.channel, m.summary, m.keywords, m.resolved, m.start, m.start_offset,
-		m.finish, m.finish_offset, m.created, m.created_offset, m.updated, m.updated_offset, m.locked, n.count, n.last, n.last_offset`
+		m.finish, m.finish_offset, m.created, m.created_offset, m.updated, m.updated_offset, m.locked, n.count, n.last, n.last_offset, m.digest`
 	episodeTables = `episode m JOIN cell c ON c.id = m.cell LEFT JOIN recall_count n ON n.kind = 1 AND n.parent = m.id`
 )
 
