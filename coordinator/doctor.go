@@ -45,6 +45,8 @@ func (c *Coordinator) checkWords(ctx context.Context) (sqlite.Finding, error) {
 		return sqlite.Finding{}, err
 	case len(damaged) > 0:
 		return sqlite.Finding{Severity: sqlite.SeverityError, Evidence: damaged[:min(len(damaged), maxEvidence)], Fix: "run `recalld doctor --fix`: the files are set aside and built again"}, nil
+	case state.Trouble != "":
+		return sqlite.Finding{Severity: sqlite.SeverityWarning, Evidence: []string{state.Trouble}, Fix: "make the folder derived beside the file writable, with room on its disk, or delete it, and start again; answers do not depend on it"}, nil
 	case state.Building:
 		return sqlite.Finding{Severity: sqlite.SeverityWarning, Evidence: []string{"some cells are still being built; answers that lack them say so"}, Fix: "wait until the server has built them"}, nil
 	}

@@ -33,25 +33,12 @@ func (c *Coordinator) Update(ctx context.Context, r UpdateRequest) (*Row, error)
 	if err != nil {
 		return nil, err
 	}
-	if r.Source != nil || r.Time != nil {
-		if err := c.reread(ctx, record); err != nil {
-			return nil, fmt.Errorf("update: it is stored, and not yet found by its new source or time: %w", err)
-		}
-	}
 	if err := c.erase(ctx); err != nil {
 		return nil, fmt.Errorf("update: it is stored; of the former text, %w", err)
 	}
 	c.worker.Wake()
 	row := revised(record)
 	return &row, nil
-}
-
-// reread makes the words of a record found by its new source or time, also for a
-// caller who left.
-func (c *Coordinator) reread(ctx context.Context, record memory.Record) error {
-	ctx, cancel := outlast(ctx)
-	defer cancel()
-	return c.words.Reread(ctx, record)
 }
 
 // patch checks the fields that are given.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"github.com/edsrzf/mmap-go"
 
@@ -28,6 +29,10 @@ type file struct {
 	entry
 	*lexical.File
 	mapped mmap.MMap // nil for a file that is kept in memory
+	opened *os.File  // the file that is mapped, under whatever name
+	// asSeen is the file before its checksums were last found right. It is written
+	// with Lexical.work and mu held.
+	asSeen fs.FileInfo
 	// own is an index over this file alone, which knows whether a row is in it.
 	own  *lexical.Index
 	dead []row // rows of the file that are deleted; guarded by Lexical.mu
@@ -39,8 +44,8 @@ type row struct {
 	ref  memory.Ref
 }
 
-func newFile(e entry, f *lexical.File, mapped mmap.MMap) *file {
-	return &file{entry: e, File: f, mapped: mapped, own: lexical.NewIndex(f)}
+func newFile(e entry, f *lexical.File) *file {
+	return &file{entry: e, File: f, own: lexical.NewIndex(f)}
 }
 
 // bury notes that a row is deleted, if the file has it.
@@ -65,7 +70,7 @@ func put(dir string, b []byte) (*file, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newFile(e.describe(f), f, nil), nil
+		return newFile(e.describe(f), f), nil
 	}
 	if err := place(dir, e.Name, b, 0o400); err != nil {
 		return nil, err
@@ -91,7 +96,11 @@ func openFile(dir string, e entry) (_ *file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer opened.Close()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, opened.Close())
+		}
+	}()
 	info, err := opened.Stat()
 	if err != nil {
 		return nil, err
@@ -114,7 +123,9 @@ func openFile(dir string, e entry) (_ *file, err error) {
 	if e.First == 0 {
 		e = e.describe(f)
 	}
-	return newFile(e, f, mapped), nil
+	sealed := newFile(e, f)
+	sealed.mapped, sealed.opened, sealed.asSeen = mapped, opened, info
+	return sealed, nil
 }
 
 // release unmaps the file. Nobody may read it any more.
@@ -122,7 +133,7 @@ func (f *file) release() error {
 	if f.mapped == nil {
 		return nil
 	}
-	return f.mapped.Unmap()
+	return errors.Join(f.mapped.Unmap(), f.opened.Close())
 }
 
 // guard turns a fault while reading a mapping, such as behind the end of a file
@@ -208,6 +219,27 @@ func emptyQuarantine(dir string) error {
 		return fmt.Errorf("empty the quarantine: %w", err)
 	}
 	return nil
+}
+
+// usable reports why files cannot be kept in the folder; nil when they can.
+func usable(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(dir, "probe-*"+tempSuffix)
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// eraseFolder removes every file of postings, those that were set aside
+// included. A path on which there is no folder holds none.
+func eraseFolder(dir string) error {
+	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
+		return nil
+	}
+	return errors.Join(sweep(dir, nil), emptyQuarantine(dir))
 }
 
 // sweep removes what no generation names: files that a killed process had begun

@@ -45,6 +45,9 @@ func (l *Lexical) step(view *sqlite.View) error {
 		l.opts.Log.Warn("the change log was trimmed past the lexical index, which is built anew", "applied", l.applied, "oldest", oldest)
 		return l.startOver(view)
 	}
+	if err := intact(l.files); err != nil {
+		return err
+	}
 	upTo, err := l.takeOver(view)
 	if err == nil {
 		l.applied = upTo

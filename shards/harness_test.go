@@ -73,14 +73,20 @@ func (w *world) close() {
 // settled waits until every cell is built.
 func (w *world) settled() {
 	w.t.Helper()
+	w.eventually("every cell is built", func() bool { return !w.index.State().Building })
+}
+
+// eventually waits until the goroutine has made something true.
+func (w *world) eventually(what string, is func() bool) {
+	w.t.Helper()
 	for range 1_000 {
-		if !w.index.State().Building {
+		if is() {
 			return
 		}
 		w.index.Wake()
 		time.Sleep(5 * time.Millisecond)
 	}
-	w.t.Fatal("the index is still being built after five seconds")
+	w.t.Fatalf("after five seconds it is not so that %s", what)
 }
 
 func (w *world) view() *sqlite.View {

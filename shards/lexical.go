@@ -60,6 +60,10 @@ type Lexical struct {
 	work      sync.Mutex
 	forgotten map[string]bool // names of files still to be removed; guarded by work
 
+	// unusable is the folder that Options named, when files cannot be kept there.
+	unusable    string
+	whyInMemory string
+
 	mu      sync.RWMutex
 	closed  bool
 	index   *lexical.Index
@@ -78,7 +82,8 @@ type Lexical struct {
 	// at or before floor.
 	changed map[lexical.Cell]int64
 	floor   int64
-	epoch   int // counts how often everything was dropped
+	epoch   int    // counts how often everything was dropped
+	trouble string // see State
 }
 
 var errClosed = errors.New("the lexical index is closed")
@@ -87,8 +92,9 @@ var errClosed = errors.New("the lexical index is closed")
 const maxChanged = 100_000
 
 // Open opens the derived side of a store and starts its goroutine. What is
-// missing, outdated or damaged is built in the background; errors are those of
-// the store alone.
+// missing, outdated or damaged is built in the background. When files cannot be
+// kept in the folder they are kept in memory, and [State] says why; errors are
+// those of the store alone.
 func Open(ctx context.Context, store *sqlite.Store, o Options) (*Lexical, error) {
 	l := &Lexical{store: store, opts: o.withDefaults(), wake: make(chan struct{}, 1), forgotten: make(map[string]bool), changed: make(map[lexical.Cell]int64)}
 	view, err := store.ViewRecords(ctx)
@@ -114,9 +120,18 @@ func (l *Lexical) load(view *sqlite.View) error {
 	err := errNoManifest
 	if l.opts.Folder != "" {
 		m, err = readManifest(l.opts.Folder)
+		if err != nil && !errors.Is(err, errNoManifest) {
+			l.keepInMemory(err)
+			err = errNoManifest
+		}
 	}
 	if err == nil {
 		err = belongs(m, view, l.store.TruthID())
+	}
+	if errors.Is(err, errNoManifest) && l.opts.Folder != "" {
+		if err := usable(l.opts.Folder); err != nil {
+			l.keepInMemory(err)
+		}
 	}
 	switch {
 	case errors.Is(err, errNoManifest):
@@ -137,6 +152,7 @@ func (l *Lexical) load(view *sqlite.View) error {
 			l.opts.Log.Warn("a file of postings is set aside and its cells are built anew", "file", e.Name, "error", err)
 			if err := setAside(l.opts.Folder, e.Name); err != nil {
 				l.opts.Log.Warn("the file could not be set aside", "file", e.Name, "error", err)
+				l.forgotten[e.Name] = true
 			}
 			l.missing, l.leftovers = l.missing.with(Span{e.First, e.Last}), true
 			continue
@@ -151,6 +167,14 @@ func (l *Lexical) load(view *sqlite.View) error {
 		l.opts.Log.Warn("files without a generation could not be removed", "error", err)
 	}
 	return nil
+}
+
+// keepInMemory goes on without the folder. Nothing that is in it is used.
+func (l *Lexical) keepInMemory(cause error) {
+	l.opts.Log.Warn("files of postings cannot be kept, the lexical index stays in memory", "folder", l.opts.Folder, "error", cause)
+	l.whyInMemory = "files cannot be kept and stay in memory: " + cause.Error()
+	l.trouble = l.whyInMemory
+	l.unusable, l.opts.Folder = l.opts.Folder, ""
 }
 
 // belongs checks that the generation was made from this store and this history
@@ -261,13 +285,16 @@ type State struct {
 	Applied  int64 // change
 	Sealed   int64 // change
 	Building bool  // some cells are not built yet
+	// Trouble says why files cannot be kept, or why the last attempt to bring them
+	// up to date failed; "" when all is well.
+	Trouble string
 }
 
 // State reports the index as it is.
 func (l *Lexical) State() State {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	s := State{Files: len(l.files), Applied: l.applied, Sealed: l.sealed, Building: len(l.missing) > 0}
+	s := State{Files: len(l.files), Applied: l.applied, Sealed: l.sealed, Building: len(l.missing) > 0, Trouble: l.trouble}
 	s.Recent, _ = l.index.Recent()
 	for _, f := range l.files {
 		s.Bytes += f.Bytes

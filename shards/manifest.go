@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"recalld/lexical"
 )
@@ -51,6 +52,11 @@ func readManifest(dir string) (manifest, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return manifest{}, errNoManifest
+	case errors.Is(err, syscall.EISDIR):
+		if err := setAside(dir, manifestName); err != nil {
+			return manifest{}, err
+		}
+		return manifest{}, fmt.Errorf("%w: a folder had its name", errNoManifest)
 	case err != nil:
 		return manifest{}, err
 	}

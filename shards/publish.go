@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"recalld/lexical"
-	"recalld/memory"
 	"recalld/sqlite"
 )
 
@@ -49,11 +48,6 @@ func (l *Lexical) publish(ctx context.Context, seal bool, pick func([]*file) []*
 	defer view.Close()
 	l.work.Lock()
 	defer l.work.Unlock()
-	return l.publishFrom(ctx, view, seal, pick)
-}
-
-// publishFrom is publish with l.work held.
-func (l *Lexical) publishFrom(ctx context.Context, view *sqlite.View, seal bool, pick func([]*file) []*file) error {
 	p, err := l.prepare(view, seal, pick)
 	if err != nil || p == nil {
 		return err
@@ -119,7 +113,8 @@ func (l *Lexical) make(o *output) error {
 	l.mu.RUnlock()
 	files := filesOf(o.old)
 	var coded []byte
-	err := guard(func() (err error) {
+	// A file made from one that was written to would vouch for what is wrong.
+	err := whileIntact(o.old, func() (err error) {
 		if !o.recent {
 			from = lexical.NewIndex(files...)
 		}
@@ -267,47 +262,16 @@ func (l *Lexical) Erase(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("erase from the lexical index: %w", err)
 	}
-	if l.opts.Folder == "" {
-		return nil
-	}
 	l.work.Lock()
 	defer l.work.Unlock()
-	return emptyQuarantine(l.opts.Folder)
-}
-
-// Reread takes one record over again whose source or time was changed, which the
-// log does not tell, and seals it, so that no restart has to know.
-func (l *Lexical) Reread(ctx context.Context, r memory.Record) error {
-	view, err := l.store.ViewRecords(ctx)
-	if err != nil {
-		return fmt.Errorf("read a record again: %w", err)
+	switch {
+	case l.opts.Folder != "":
+		return emptyQuarantine(l.opts.Folder)
+	case l.unusable != "":
+		// What an earlier process left there cannot be written anew, only removed.
+		return eraseFolder(l.unusable)
 	}
-	defer view.Close()
-	// What is being sealed would not know of it.
-	l.work.Lock()
-	defer l.work.Unlock()
-	if err := l.bringAgain(view, r); err != nil {
-		return fmt.Errorf("read a record again: %w", err)
-	}
-	return l.publishFrom(ctx, view, true, nil)
-}
-
-func (l *Lexical) bringAgain(view *sqlite.View, r memory.Record) error {
-	if err := l.follow(view); err != nil {
-		return err
-	}
-	cells, err := view.Cells(memory.Scope{Agent: r.Cell.Agent, Project: &r.Cell.Project, Channel: &r.Cell.Channel})
-	if err != nil {
-		return err
-	}
-	for _, c := range cells {
-		if c.Cell == r.Cell {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.bring(view, []touched{{ref: r.Ref, cells: []lexical.Cell{lexical.Cell(c.ID)}}})
-		}
-	}
-	return nil // it has been deleted since
+	return nil
 }
 
 // mergeFactor is how many files of like size are merged into one. A row is

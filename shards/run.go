@@ -20,12 +20,13 @@ func (l *Lexical) run(ctx context.Context) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {
-		if err := l.tidy(ctx); err != nil && ctx.Err() == nil {
-			l.opts.Log.Warn("the lexical index could not be brought up to date", "error", err)
-			if errors.Is(err, lexical.ErrCorrupt) {
-				if err := l.quarantine(nil, err); err != nil {
-					l.opts.Log.Warn("a damaged file could not be set aside", "error", err)
-				}
+		err := l.tidy(ctx)
+		if ctx.Err() == nil {
+			l.report(err)
+		}
+		if errors.Is(err, lexical.ErrCorrupt) {
+			if err := l.quarantine(nil, err); err != nil && ctx.Err() == nil {
+				l.opts.Log.Warn("a damaged file could not be set aside", "error", err)
 			}
 		}
 		select {
@@ -37,8 +38,31 @@ func (l *Lexical) run(ctx context.Context) {
 	}
 }
 
+// report keeps what became of the last attempt, and logs a failure once.
+func (l *Lexical) report(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	said := l.whyInMemory
+	if err != nil {
+		said = "files cannot be brought up to date: " + err.Error()
+	}
+	if said == l.trouble {
+		return
+	}
+	l.trouble = said
+	if err != nil {
+		l.opts.Log.Warn("the lexical index could not be brought up to date", "error", err)
+	}
+}
+
 // tidy does everything that is due.
 func (l *Lexical) tidy(ctx context.Context) error {
+	l.mu.RLock()
+	written := intact(l.files)
+	l.mu.RUnlock()
+	if written != nil {
+		return written
+	}
 	if err := l.build(ctx); err != nil {
 		return err
 	}

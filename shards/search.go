@@ -28,15 +28,20 @@ type Answer struct {
 // snapshot that the index has passed is read directly whatever it costs,
 // instead of [ErrPassed].
 func (l *Lexical) Search(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, q lexical.Query, patient bool) (Answer, error) {
-	a, err := l.search(ctx, view, cells, q, patient)
-	if !errors.Is(err, lexical.ErrCorrupt) {
-		return a, err
+	for try := 1; ; try++ {
+		a, err := l.search(ctx, view, cells, q, patient)
+		if !errors.Is(err, lexical.ErrCorrupt) || try == maxTries {
+			return a, err
+		}
+		if err := l.quarantine(cells, err); err != nil {
+			return Answer{}, err
+		}
 	}
-	if err := l.quarantine(cells, err); err != nil {
-		return Answer{}, err
-	}
-	return l.search(ctx, view, cells, q, patient)
 }
+
+// maxTries is how often one search sets damaged files aside. More than one is
+// needed only while somebody goes on writing to files in use.
+const maxTries = 4
 
 func (l *Lexical) search(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, q lexical.Query, patient bool) (Answer, error) {
 	var rows int64
@@ -83,7 +88,7 @@ func (l *Lexical) indexed(ctx context.Context, cells []sqlite.CellStats, rows, s
 		return Answer{}, false, ErrPassed
 	}
 	q.Cells, a.NotBuilt = built, notBuilt
-	err = guard(func() (err error) {
+	err = whileIntact(l.files, func() (err error) {
 		a.Result, err = l.index.Search(ctx, q)
 		return err
 	})
@@ -156,12 +161,17 @@ func (l *Lexical) Verify(ctx context.Context, repair bool) (damaged []string, er
 func (l *Lexical) damaged(f *file) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return slices.Contains(l.files, f) && guard(f.Verify) != nil
+	if !slices.Contains(l.files, f) {
+		return false
+	}
+	_, err := f.examine()
+	return err != nil
 }
 
 // quarantine sets the damaged files aside and marks their cells as missing. When
-// every checksum is right, the damage is in what wrote them: all files of the
-// cells are set aside.
+// every checksum is right, either somebody wrote to a file without changing it,
+// or the damage is in what made the files: then all files of the cells are set
+// aside.
 func (l *Lexical) quarantine(cells []sqlite.CellStats, cause error) error {
 	l.work.Lock()
 	defer l.work.Unlock()
@@ -171,12 +181,19 @@ func (l *Lexical) quarantine(cells []sqlite.CellStats, cause error) error {
 		return errClosed
 	}
 	var bad []*file
+	written := errors.Is(cause, errWrittenTo)
 	for _, f := range l.files {
-		if guard(f.Verify) != nil {
-			bad = append(bad, f)
+		if written && intact([]*file{f}) == nil {
+			continue
 		}
+		before, err := f.examine()
+		if err != nil {
+			bad = append(bad, f)
+			continue
+		}
+		f.asSeen = before
 	}
-	if len(bad) == 0 {
+	if len(bad) == 0 && !written {
 		for _, f := range l.files {
 			for _, c := range cells {
 				if cell := lexical.Cell(c.ID); f.First <= cell && cell <= f.Last {
@@ -209,6 +226,7 @@ func (l *Lexical) dismiss(f *file) error {
 	if l.opts.Folder != "" {
 		if err := setAside(l.opts.Folder, f.Name); err != nil {
 			l.opts.Log.Warn("the file could not be set aside", "file", f.Name, "error", err)
+			l.forgotten[f.Name] = true
 		}
 	}
 	return f.release()
