@@ -17,29 +17,36 @@ const maxDamagedNamed = 10
 
 // noteDamage says which records of the scope this recall had to leave out.
 func (t *turn) noteDamage() (whole bool) {
-	damaged := t.view.Damaged()
-	if len(damaged) > 0 {
-		t.degrade("", reasonDamagedRow, damageDetail(damaged))
+	detail := damageDetail(t.view)
+	if detail != "" {
+		t.degrade("", reasonDamagedRow, detail)
 	}
-	return len(damaged) == 0
+	return detail == ""
 }
 
 // damageOf is an error when a reading had to leave records out.
 func damageOf(view *sqlite.View) error {
-	damaged := view.Damaged()
-	if len(damaged) == 0 {
+	detail := damageDetail(view)
+	if detail == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", memory.ErrCorrupt, damageDetail(damaged))
+	return fmt.Errorf("%w: %s", memory.ErrCorrupt, detail)
 }
 
-func damageDetail(damaged []memory.Ref) string {
+// damageDetail names what the view left out; it is empty when that is nothing.
+func damageDetail(view *sqlite.View) string {
 	var names []string
-	for _, ref := range damaged[:min(len(damaged), maxDamagedNamed)] {
+	for _, ref := range view.Damaged() {
 		names = append(names, ref.String())
 	}
-	if more := len(damaged) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
+	for _, id := range view.DamagedProfiles() {
+		names = append(names, fmt.Sprint("profile ", id))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	if more := len(names) - maxDamagedNamed; more > 0 {
+		names = append(names[:maxDamagedNamed], fmt.Sprintf("%d more", more))
 	}
 	return fmt.Sprintf("not what was stored, and left out: %s; bring a backup back with `recalld restore`, or run `recalld doctor --fix` and update or delete them", strings.Join(names, ", "))
 }

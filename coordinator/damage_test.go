@@ -60,3 +60,28 @@ func TestDamagedRowIsSaid(t *testing.T) {
 		})
 	}
 }
+
+// RR-447: a profile that is no UTF-8 any more is left out, and the answer says so.
+func TestDamagedProfileIsSaid(t *testing.T) {
+	b := open(t, map[string]string{"profile.min_pool": "0"})
+	b.put("mia", say("The staging password is kept by Ken."),
+		StoreItem{Type: "profile", UserID: "lin", Content: "喜欢简短的回答"}, StoreItem{Type: "profile", UserID: "ken", Content: "Prefers short answers."})
+	b.down()
+	contents, err := os.ReadFile(b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(b.path, []byte(strings.ReplaceAll(string(contents), "Prefers short", "Prefers\xffshort")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.up()
+	a := b.recall(RecallRequest{Agent: "mia", Query: "password"})
+	if len(a.Profile) != 1 || a.Profile[0].UserID != "lin" || len(a.Degraded) == 0 || !strings.Contains(a.Degraded[len(a.Degraded)-1].Detail, "profile 2") {
+		t.Errorf("%+v, %+v", a.Profile, a.Degraded)
+	}
+	lines := 0
+	err = b.Export(t.Context(), ExportRequest{Agent: "mia"}, func(json.RawMessage) error { lines++; return nil })
+	if lines != 2 || !errors.Is(err, memory.ErrCorrupt) || !strings.Contains(err.Error(), "profile 2") {
+		t.Errorf("export: %d lines, %v", lines, err)
+	}
+}

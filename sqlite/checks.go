@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"recalld/memory"
 )
@@ -339,7 +340,12 @@ func (s *Store) checkDigests(ctx context.Context) (Finding, error) {
 				return struct{}{}, err
 			}
 		}
-		return struct{}{}, nil
+		return struct{}{}, v.query("SELECT id, user_id, content FROM profile ORDER BY id", nil, func(r row) error {
+			if !utf8.ValidString(r.text(1)) || !utf8.ValidString(r.text(2)) {
+				evidence.add(fmt.Sprintf("profile %d is not what was stored", r.int(0)))
+			}
+			return nil
+		})
 	})
 	// Nothing says which of text and digest is right, so that nothing is computed
 	// again.

@@ -41,6 +41,25 @@ func (v *View) leaveOut(refs []memory.Ref) {
 	}
 }
 
+// DamagedProfiles returns the ids of the profiles that were left out because they
+// are no UTF-8.
+func (v *View) DamagedProfiles() []int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.damagedProfiles)
+}
+
+func (v *View) leaveProfilesOut(ids []int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, id := range ids {
+		if !slices.Contains(v.damagedProfiles, id) {
+			v.damagedProfiles = append(v.damagedProfiles, id)
+			v.store.log.Error("a damaged profile was left out; run `recalld doctor`", "path", v.store.path, "profile", id)
+		}
+	}
+}
+
 // intact reports whether a record is what was stored, as far as its bytes can
 // tell: its text has the digest of its row, which is the row's last column, and
 // everything that answers show is UTF-8.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"unicode/utf8"
 
 	"recalld/memory"
 )
@@ -57,7 +58,8 @@ func (s *Store) DeleteProfile(ctx context.Context, agent, userID string) (found 
 }
 
 // Profiles returns up to n profiles of an agent, newest first; a nil userID
-// means every user's (RR-447).
+// means every user's (RR-447). One that is no UTF-8 is left out, and is in
+// [View.DamagedProfiles].
 func (v *View) Profiles(agent string, userID *string, n int) ([]memory.Profile, error) {
 	sql, args := "SELECT id, agent, user_id, content, updated, updated_offset FROM profile WHERE agent = ?", []any{agent}
 	if userID != nil {
@@ -65,9 +67,16 @@ func (v *View) Profiles(agent string, userID *string, n int) ([]memory.Profile, 
 		args = append(args, *userID)
 	}
 	var profiles []memory.Profile
+	var damaged []int64
 	err := v.query(sql+" ORDER BY updated DESC, id DESC LIMIT ?", append(args, n), func(r row) error {
-		profiles = append(profiles, memory.Profile{ID: r.int(0), Agent: r.text(1), UserID: r.text(2), Content: r.text(3), Updated: timeAt(r, 4)})
+		p := memory.Profile{ID: r.int(0), Agent: r.text(1), UserID: r.text(2), Content: r.text(3), Updated: timeAt(r, 4)}
+		if utf8.ValidString(p.Content) && utf8.ValidString(p.UserID) {
+			profiles = append(profiles, p)
+		} else {
+			damaged = append(damaged, p.ID)
+		}
 		return nil
 	})
+	v.leaveProfilesOut(damaged)
 	return profiles, err
 }

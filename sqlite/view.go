@@ -21,7 +21,8 @@ type View struct {
 	conn  *conn
 	seq   int64
 	// damaged are the records that were left out of what the view returned.
-	damaged map[memory.Ref]bool
+	damaged         map[memory.Ref]bool
+	damagedProfiles []int64
 }
 
 // View opens a snapshot in which every record is in the full-text index. The
