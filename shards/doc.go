@@ -29,7 +29,11 @@
 //     manifest's change, and after [Lexical.Erase] no file holds one at all
 //     (DECISIONS 14).
 //   - A damaged file is set aside, its cells are built anew, and nothing of it
-//     reaches an answer.
+//     reaches an answer. A file that somebody writes to while it is open counts as
+//     damaged until all its checksums are right again. (A disk that changes bytes
+//     without a write is noticed by [Lexical.Verify], not by a search that has
+//     used the partition before.)
+//   - A folder that cannot be used stops nothing: the index is in memory then.
 //
 // It refuses to rank, to know scopes by name, to answer from a guess, and to
 // repair a damaged file.

@@ -243,16 +243,17 @@ func (l *Lexical) begin(view *sqlite.View) (err error) {
 func (l *Lexical) Close() error {
 	l.stop()
 	l.done.Wait()
-	var err error
-	if s := l.State(); s.Recent > sealAtClose || s.Applied-s.Sealed > 4*sealAtClose {
-		err = l.publish(context.Background(), true, nil)
+	if s := l.State(); l.opts.Folder != "" && (s.Recent > sealAtClose || s.Applied-s.Sealed > 4*sealAtClose) {
+		if err := l.publish(context.Background(), true, nil); err != nil {
+			l.opts.Log.Warn("what waits in memory could not be sealed; the next start reads it again", "error", err)
+		}
 	}
 	l.work.Lock()
 	defer l.work.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	return errors.Join(err, l.release())
+	return l.release()
 }
 
 // sealAtClose is how many rows may be read again from the store at the next

@@ -121,3 +121,27 @@ func TestFilesThatCannotBeWrittenAreSaid(t *testing.T) {
 	w.eventually("the trouble is over", func() bool { s := w.index.State(); return s.Trouble == "" && s.Files > 0 })
 	w.same("mia", "harbor lantern")
 }
+
+// ARCHITECTURE 6: what cannot be sealed when the index is closed is no error; the
+// store has it.
+func TestCloseNeedsNoFiles(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.settled()
+	w.flood(cellOf("mia"), sealAtClose+100, words)
+	w.same("mia", "harbor lantern")
+	if err := os.RemoveAll(w.opts.Folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(w.opts.Folder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.opts.Folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.closeIndex()
+	w.open()
+	w.settled()
+	if a := w.same("mia", "harbor lantern"); a.NotBuilt > 0 || len(a.Hits) == 0 {
+		t.Errorf("%d hits, %d not built", len(a.Hits), a.NotBuilt)
+	}
+}
