@@ -11,13 +11,19 @@ import (
 	"recalld/sqlite"
 )
 
-// lookAgain is how long the goroutine waits when nobody wakes it.
-const lookAgain = time.Second
+// lookAgain is how long the goroutine waits when nobody wakes it. After failures
+// it waits twice as long each time, up to lookAgainAtLast: a build that a full
+// disk ends is not cheap.
+const (
+	lookAgain       = time.Second
+	lookAgainAtLast = time.Minute
+)
 
 // run follows the log, builds what is missing, seals and merges, until the
 // context ends.
 func (l *Lexical) run(ctx context.Context) {
-	tick := time.NewTicker(lookAgain)
+	pause := lookAgain
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
 		err := l.tidy(ctx)
@@ -29,6 +35,12 @@ func (l *Lexical) run(ctx context.Context) {
 				l.opts.Log.Warn("a damaged file could not be set aside", "error", err)
 			}
 		}
+		if err == nil || errors.Is(err, lexical.ErrCorrupt) {
+			pause = lookAgain
+		} else {
+			pause = min(2*pause, lookAgainAtLast)
+		}
+		tick.Reset(pause)
 		select {
 		case <-ctx.Done():
 			return
