@@ -7,7 +7,7 @@ import (
 	"recalld/embed/static"
 )
 
-// distilled is the model static-e5-v1 (package static) as a backend. Query and
+// distilled is the model static-e5-v2 (package static) as a backend. Query and
 // document are treated alike.
 type distilled struct {
 	table *static.Table

@@ -1,4 +1,4 @@
-// Package static is the run time of static-e5-v1: a table of 80,000 token vectors
+// Package static is the run time of static-e5-v2: a table of 80,000 token vectors
 // that was distilled from multilingual-e5-small and is part of the binary. A text
 // is segmented into pieces and its vector is the sum of theirs; nothing else is
 // computed, which is why it makes tens of thousands of vectors a second.

