@@ -49,21 +49,22 @@ func (t *turn) row(h hit) Row {
 	for _, v := range h.Votes {
 		row.MatchReason.Arms = append(row.MatchReason.Arms, ArmVote{Arm: v.Arm, Rank: v.Rank, Score: significant(v.Key)})
 	}
-	row.MatchReason.Terms = t.terms(h.Ref)
+	row.MatchReason.Terms, row.MatchReason.Near = t.terms(h.Ref)
 	if h.prior != 1 {
 		row.MatchReason.Prior = roundedPointer(h.prior)
 	}
 	return row
 }
 
-// terms are the words of the query that a lexical arm found the row by.
-func (t *turn) terms(ref memory.Ref) []string {
+// terms are the words of the query that the row has, and those that its
+// neighbours lent it.
+func (t *turn) terms(ref memory.Ref) (own, near []string) {
 	for _, r := range t.results {
-		if found := r.Terms[ref]; found != nil {
-			return found
+		if own, near := r.Terms[ref], r.Near[ref]; own != nil || near != nil {
+			return own, near
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // shorten cuts rows to previews (RR-434). With full content it spends a budget

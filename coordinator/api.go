@@ -160,9 +160,10 @@ type Row struct {
 type MatchReason struct {
 	Signal string    `json:"signal"` // confidence, rsf, cosine, rrf, recency
 	Score  float64   `json:"score"`
-	Arms   []ArmVote `json:"arms,omitempty"`  // in arm order
-	Prior  *float64  `json:"prior,omitempty"` // when not 1
-	Terms  []string  `json:"terms,omitempty"` // query words found, lexical arms
+	Arms   []ArmVote `json:"arms,omitempty"`       // in arm order
+	Prior  *float64  `json:"prior,omitempty"`      // when not 1
+	Terms  []string  `json:"terms,omitempty"`      // query words that the row has, lexical arms
+	Near   []string  `json:"near_terms,omitempty"` // query words that its neighbours lent it
 }
 
 // ArmVote is one arm's part in a row.

@@ -28,6 +28,10 @@ type Policy struct {
 	CountRecalls bool // RR-420; off pauses the counters
 	Confidence   admission.Scorer
 
+	// SupersededPrior is the factor on a memory that a newer version follows, so
+	// that of two versions that match alike the newer comes first.
+	SupersededPrior float64
+
 	EpisodePrior bool // RR-412
 	EpisodeRate  float64
 	EpisodeFloor float64

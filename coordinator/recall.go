@@ -243,20 +243,37 @@ func (t *turn) rank() ([]hit, error) {
 			hits[i].signals.Convex = &score
 		}
 	}
-	if t.policy.EpisodePrior && t.stats.Episodes > 0 {
-		boundary := prior.Boundary{Newest: instant(t.stats.NewestEpisode), Rate: t.policy.EpisodeRate, Floor: t.policy.EpisodeFloor}
-		if err := t.records.load(refsOf(hits)); err != nil {
-			return nil, err
-		}
-		for i := range hits {
-			if record, ok := t.records.held[hits[i].Ref]; ok {
-				hits[i].prior = boundary.Factor(record)
-				hits[i].Score = float64(hits[i].Score * hits[i].prior)
-			}
-		}
+	if err := t.weigh(hits); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(hits, func(a, b hit) int { return fusion.Compare(a.Row, b.Row) })
 	return hits, nil
+}
+
+// weigh multiplies the scores by p(row), the prior of each row.
+func (t *turn) weigh(hits []hit) error {
+	superseded, err := t.view.Superseded(refsOf(hits))
+	if err != nil {
+		return err
+	}
+	boundary := prior.Boundary{Newest: instant(t.stats.NewestEpisode), Rate: t.policy.EpisodeRate, Floor: t.policy.EpisodeFloor}
+	aged := t.policy.EpisodePrior && t.stats.Episodes > 0
+	if aged {
+		if err := t.records.load(refsOf(hits)); err != nil {
+			return err
+		}
+	}
+	for i := range hits {
+		h := &hits[i]
+		if superseded[h.Ref] {
+			h.prior = t.policy.SupersededPrior
+		}
+		if record, ok := t.records.held[h.Ref]; ok && aged {
+			h.prior = float64(h.prior * boundary.Factor(record))
+		}
+		h.Score = float64(h.Score * h.prior)
+	}
+	return nil
 }
 
 // scale names the unit of an arm's keys: both lexical arms count in bits.

@@ -56,6 +56,7 @@ func registry() []setting {
 		number("confidence.resolved_factor", .3, 0, 1, "factor on resolved episodes", func(p *Policy) *float64 { return &p.Confidence.ResolvedFactor }),
 		number("confidence.recent_factor", .7, 0, 1, "factor on rows recalled just now", func(p *Policy) *float64 { return &p.Confidence.RecentFactor }),
 		number("confidence.recent_minutes", 5, 0, 1e6, "how long just now lasts", func(p *Policy) *float64 { return &p.Confidence.RecentMinutes }),
+		number("prior.superseded", .75, .01, 1, "factor on memories that a newer version follows; 1 is off", func(p *Policy) *float64 { return &p.SupersededPrior }),
 		toggle("prior.episode", false, "weigh down memories that are older than the newest episode", func(p *Policy) *bool { return &p.EpisodePrior }),
 		number("prior.episode_rate", .01, 0, 10, "decay per hour before that episode", func(p *Policy) *float64 { return &p.EpisodeRate }),
 		number("prior.episode_floor", .5, .01, 1, "lowest factor of that decay", func(p *Policy) *float64 { return &p.EpisodeFloor }),

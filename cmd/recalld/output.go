@@ -71,6 +71,9 @@ func reason(row coordinator.Row) string {
 	if len(m.Terms) > 0 {
 		parts = append(parts, "words "+visible(strings.Join(m.Terms, " ")))
 	}
+	if len(m.Near) > 0 {
+		parts = append(parts, "words nearby "+visible(strings.Join(m.Near, " ")))
+	}
 	if m.Prior != nil {
 		parts = append(parts, fmt.Sprintf("prior %.2f", *m.Prior))
 	}

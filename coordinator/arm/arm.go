@@ -50,9 +50,10 @@ type Result struct {
 	Unscored   bool               // keys order rows but measure no similarity
 	Truncated  bool               // more rows qualified than Depth
 	Partial    bool               // rows in scope may not have been seen
-	// Terms are the words of the query that each candidate was found by, the one
-	// that weighs most first; lexical arms alone fill them in.
-	Terms map[memory.Ref][]string
+	// Terms are the words of the query that each candidate has, and Near those
+	// that only its neighbours have and lent it, the one that weighs most first;
+	// lexical arms alone fill them in.
+	Terms, Near map[memory.Ref][]string
 	// Dated is the part of the best candidates' keys, 0 to 1, that comes from their
 	// times and not from their texts; lexical arms alone fill it in.
 	Dated    float64

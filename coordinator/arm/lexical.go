@@ -59,11 +59,15 @@ func (l *Lexical) Search(ctx context.Context, view *sqlite.View, q Query) (Resul
 		found.Hits = found.Hits[:q.Depth]
 	}
 	out.Dated = dated(q.Text, found.Hits[:min(len(found.Hits), datedHits)])
-	out.Terms = make(map[memory.Ref][]string, len(found.Hits))
+	out.Terms, out.Near = make(map[memory.Ref][]string), make(map[memory.Ref][]string)
 	for _, h := range found.Hits {
 		out.Candidates = append(out.Candidates, memory.Candidate{Ref: h.Ref, Key: h.Bits()})
 		for _, m := range h.Matches {
-			out.Terms[h.Ref] = append(out.Terms[h.Ref], m.Term)
+			into := out.Near
+			if m.Own {
+				into = out.Terms
+			}
+			into[h.Ref] = append(into[h.Ref], m.Term)
 		}
 	}
 	return out, nil

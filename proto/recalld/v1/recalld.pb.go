@@ -1280,6 +1280,7 @@ type MatchReason struct {
 	Arms          []*ArmVote             `protobuf:"bytes,3,rep,name=arms,proto3" json:"arms,omitempty"`
 	Prior         *float64               `protobuf:"fixed64,4,opt,name=prior,proto3,oneof" json:"prior,omitempty"`
 	Terms         []string               `protobuf:"bytes,5,rep,name=terms,proto3" json:"terms,omitempty"`
+	NearTerms     []string               `protobuf:"bytes,6,rep,name=near_terms,json=nearTerms,proto3" json:"near_terms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1345,6 +1346,13 @@ func (x *MatchReason) GetPrior() float64 {
 func (x *MatchReason) GetTerms() []string {
 	if x != nil {
 		return x.Terms
+	}
+	return nil
+}
+
+func (x *MatchReason) GetNearTerms() []string {
+	if x != nil {
+		return x.NearTerms
 	}
 	return nil
 }
@@ -4232,13 +4240,15 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\n" +
 	"confidence\x18\x14 \x01(\v2\x16.recalld.v1.ConfidenceR\n" +
 	"confidenceB\b\n" +
-	"\x06_score\"\x9f\x01\n" +
+	"\x06_score\"\xbe\x01\n" +
 	"\vMatchReason\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\tR\x06signal\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x01R\x05score\x12'\n" +
 	"\x04arms\x18\x03 \x03(\v2\x13.recalld.v1.ArmVoteR\x04arms\x12\x19\n" +
 	"\x05prior\x18\x04 \x01(\x01H\x00R\x05prior\x88\x01\x01\x12\x14\n" +
-	"\x05terms\x18\x05 \x03(\tR\x05termsB\b\n" +
+	"\x05terms\x18\x05 \x03(\tR\x05terms\x12\x1d\n" +
+	"\n" +
+	"near_terms\x18\x06 \x03(\tR\tnearTermsB\b\n" +
 	"\x06_prior\"E\n" +
 	"\aArmVote\x12\x10\n" +
 	"\x03arm\x18\x01 \x01(\tR\x03arm\x12\x12\n" +
