@@ -154,6 +154,7 @@ func TestVacuum(t *testing.T) {
 	if _, err := s.Delete(ctx, "a", refs); err != nil {
 		t.Fatal(err)
 	}
+	view(t, s).Close() // nothing waits for the full-text index
 	before, err := s.Stats(ctx)
 	if err != nil {
 		t.Fatal(err)
