@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"recalld/embed"
 	"recalld/memory"
 )
 
@@ -100,5 +102,60 @@ func TestLexicalBenchAtTheSmallestScale(t *testing.T) {
 	}
 	if got := fmt.Sprint(report.Japanese >= .99, report.Chinese >= .99); got != "true true" {
 		t.Errorf("keywords: Japanese %v, Chinese %v", report.Japanese, report.Chinese)
+	}
+}
+
+// By hand: ranks 1, 2.5, 2.5, 4 against 1, 3, 2, 4 are correlated by
+// 4.5 / sqrt(4.5 * 5).
+func TestSpearman(t *testing.T) {
+	for _, c := range []struct {
+		x, y []float64
+		want float64
+	}{
+		{[]float64{.1, .5, .5, .9}, []float64{0, 4, 3, 5}, 4.5 / math.Sqrt(4.5*5)},
+		{[]float64{1, 2, 3}, []float64{10, 100, 1_000}, 1},
+		{[]float64{1, 2, 3}, []float64{3, 2, 1}, -1},
+		{[]float64{1, 1, 1}, []float64{3, 2, 1}, 0},
+	} {
+		if got := Spearman(c.x, c.y); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v and %v: %v, want %v", c.x, c.y, got, c.want)
+		}
+	}
+}
+
+// The built-in model is measured over a file of pairs, and puts three plain ones
+// in the judged order; a file without pairs is refused.
+func TestSimilarityAndEmbedding(t *testing.T) {
+	m, err := embed.Open(embed.Config{Backend: "static"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	path := filepath.Join(t.TempDir(), "pairs.jsonl")
+	lines := `{"a":"猫が窓辺で寝ている。","b":"窓のそばで猫が眠っている。","score":4.6}
+{"a":"猫が窓辺で寝ている。","b":"犬が庭を走っている。","score":1.5}
+{"a":"猫が窓辺で寝ている。","b":"決算報告書は来週提出します。","score":0}
+`
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Similarity(t.Context(), m, path, nil)
+	if err != nil || report.Spearman != 1 || report.Pairs != 3 || report.Model != "static/static-e5-v2" {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Similarity(t.Context(), m, path, nil); !errors.Is(err, memory.ErrInvalid) {
+		t.Errorf("an empty file: %v", err)
+	}
+	rates, err := Embedding(t.Context(), m, EmbedOptions{Texts: 50, Clock: time.Now})
+	if err != nil || len(rates.Lengths) != len(embedLengths()) || rates.Dims != 256 || rates.Lengths[0].Texts != 50 || rates.Lengths[0].PerSecond <= 0 {
+		t.Errorf("%+v, %v", rates, err)
+	}
+	for _, length := range embedLengths() {
+		if texts, _ := embedTexts(3, length); memory.Len(texts[2]) != length || texts[0] == texts[1] {
+			t.Errorf("texts of %d code points: %q", length, texts)
+		}
 	}
 }

@@ -35,12 +35,12 @@ func TestNonInterferenceAtScale(t *testing.T) {
 	if n := beside.status().Memories - alone.status().Memories; n != 50_000 {
 		t.Fatalf("%d foreign records", n)
 	}
-	want := s.questions(alone, "mia", 500)
+	want := s.questions(alone, "mia", 500, false)
 	for _, what := range []string{"cold", "warm", "restarted"} {
 		if what == "restarted" {
 			beside.restart()
 		}
-		if got := s.questions(beside, "mia", 500); got != want {
+		if got := s.questions(beside, "mia", 500, false); got != want {
 			t.Fatalf("%s: %s", what, firstDifference(got, want))
 		}
 	}

@@ -253,3 +253,10 @@ func LoadPolicy(ctx context.Context, store settingsStore, overrides map[string]s
 	}
 	return policyOf(stored, overrides)
 }
+
+// EmbeddingConfig is the embedding model of the default settings under the
+// overrides, for what needs a model and no store.
+func EmbeddingConfig(overrides map[string]string) (embed.Config, error) {
+	p, err := policyOf(nil, overrides)
+	return p.Embedding, err
+}

@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -52,7 +55,7 @@ func (a *app) openOrDial(ctx context.Context, log *slog.Logger) (*session, error
 		client, err := api.Dial(a.data)
 		switch {
 		case err == nil && a.embed.given():
-			return nil, errors.Join(usage("a server is running on %s and has its own model; leave the --embed flags out or stop it", a.data), client.Close())
+			return nil, errors.Join(usage("a server is running on %s and has its own settings; leave the --embed flags and --set out or stop it", a.data), client.Close())
 		case err == nil:
 			return &session{Service: client, remote: true, close: client.Close}, nil
 		case !errors.Is(err, api.ErrNoServer):
@@ -150,6 +153,23 @@ type embedFlags struct {
 	flags                     *pflag.FlagSet
 	backend, url, name, key   string
 	queryPrompt, recordPrompt string
+	set                       overrides
+}
+
+// overrides are settings given as NAME=VALUE, each by a flag of its own.
+type overrides map[string]string
+
+func (o overrides) String() string { return "" }
+func (o overrides) Type() string   { return "NAME=VALUE" }
+
+// Set implements [pflag.Value].
+func (o overrides) Set(s string) error {
+	name, value, ok := strings.Cut(s, "=")
+	if !ok || name == "" {
+		return fmt.Errorf("%s is not NAME=VALUE", memory.Shape(s))
+	}
+	o[name] = value
+	return nil
 }
 
 func (e *embedFlags) register(flags *pflag.FlagSet) {
@@ -159,12 +179,14 @@ func (e *embedFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&e.name, "embed-model", "", "model name as the server knows it")
 	flags.StringVar(&e.key, "embed-key-env", "", "environment variable that holds the server's key")
 	flags.StringVar(&e.queryPrompt, "embed-query-prompt", "", `written before a query, such as "query: "`)
+	e.set = overrides{}
+	flags.Var(e.set, "set", "override one setting for this run, as NAME=VALUE; recalld config lists them")
 	flags.StringVar(&e.recordPrompt, "embed-record-prompt", "", `written before a stored text, such as "passage: "`)
 }
 
 // settings are the flags that were given, under the names of the settings.
 func (e *embedFlags) settings() map[string]string {
-	all := map[string]string{}
+	all := maps.Clone(map[string]string(e.set))
 	for flag, name := range map[string]string{
 		"embed-backend": "embedding.backend", "embed-url": "embedding.url", "embed-model": "embedding.name", "embed-key-env": "embedding.key_env",
 		"embed-query-prompt": "embedding.prompts.query", "embed-record-prompt": "embedding.prompts.document",

@@ -49,6 +49,7 @@ func TestServerScript(t *testing.T)     { script(t, "server") }
 func TestMCPScript(t *testing.T)        { script(t, "mcp") }
 func TestOperateScript(t *testing.T)    { script(t, "operate") }
 func TestCompletionScript(t *testing.T) { script(t, "completion") }
+func TestOverrideScript(t *testing.T)   { script(t, "override") }
 
 func TestEveryScriptIsATest(t *testing.T) {
 	source, err := os.ReadFile("script_test.go")
