@@ -285,6 +285,36 @@ func TestShareIsMeasuredFromOwnRecords(t *testing.T) {
 	}
 }
 
+// DECISIONS 18: neighbouring turns flatter vectors, so however much these know of
+// a session's rows, they do not take the fusion over.
+func TestMeasuredShareIsBounded(t *testing.T) {
+	b := open(t, nil)
+	r := rand.New(rand.NewPCG(3, 3))
+	for session := range 20 {
+		var stem [3]string
+		for i := range stem {
+			for range 14 {
+				stem[i] += string(rune('a' + r.IntN(26)))
+			}
+		}
+		for range 8 {
+			words := []string{fmt.Sprint("room", r.IntN(12))} // leads astray
+			for _, s := range stem {                          // no word twice, every word nearly so
+				words = append(words, s+string(rune('a'+r.IntN(26)))+string(rune('a'+r.IntN(26))))
+			}
+			b.put("mia", StoreItem{Content: strings.Join(words, " "), Source: memory.Source{ID: fmt.Sprint(session)}})
+		}
+	}
+	a, err := b.Calibrate(t.Context(), CalibrateRequest{Agent: "mia"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(a.Results, func(r Calibration) bool { return r.Signal == "vector_share" })
+	if at < 0 || a.Results[at].Threshold != .35 {
+		t.Errorf("%+v", a.Results)
+	}
+}
+
 // ARCHITECTURE 6: doctor names a damaged file of postings, and with fix has it
 // built again.
 func TestDoctorFindsDamagedPostings(t *testing.T) {
