@@ -154,7 +154,7 @@ func TestSimilarityAndEmbedding(t *testing.T) {
 		t.Errorf("%+v, %v", rates, err)
 	}
 	for _, length := range embedLengths() {
-		if texts, _ := embedTexts(3, length); memory.Len(texts[2]) != length || texts[0] == texts[1] {
+		if texts := embedTexts(7, 3, length); memory.Len(texts[2]) != length || texts[0] == texts[1] {
 			t.Errorf("texts of %d code points: %q", length, texts)
 		}
 	}
