@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"recalld/memory"
@@ -31,45 +30,10 @@ func checkMetadata(raw json.RawMessage) (json.RawMessage, error) {
 	if err := json.Compact(&compact, trimmed); err != nil {
 		return nil, refuse("is not valid JSON", "check its quotes and commas")
 	}
-	if at := badEscape(compact.Bytes()); at >= 0 {
-		return nil, refuse(fmt.Sprintf("holds an escape at byte %d that is no character", at), "remove the lone surrogate or NUL")
+	if err := memory.CheckJSON("metadata", compact.Bytes()); err != nil {
+		return nil, err
 	}
 	return compact.Bytes(), nil
-}
-
-// badEscape returns where valid JSON escapes a lone surrogate or NUL, or -1.
-func badEscape(text []byte) int {
-	for i := 0; i < len(text); i++ {
-		if text[i] != '\\' {
-			continue
-		}
-		unit, ok := escapedUnit(text[i:])
-		if !ok {
-			i++ // a two-byte escape
-			continue
-		}
-		switch {
-		case unit == 0, unit >= 0xDC00 && unit <= 0xDFFF:
-			return i
-		case unit >= 0xD800 && unit <= 0xDBFF:
-			low, ok := escapedUnit(text[i+6:])
-			if !ok || low < 0xDC00 || low > 0xDFFF {
-				return i
-			}
-			i += 6
-		}
-		i += 5
-	}
-	return -1
-}
-
-// escapedUnit reads \uXXXX at the start of text.
-func escapedUnit(text []byte) (unit uint64, ok bool) {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return 0, false
-	}
-	unit, err := strconv.ParseUint(string(text[2:6]), 16, 16)
-	return unit, err == nil
 }
 
 // checkSource refuses a source whose parts are no texts or too long together
