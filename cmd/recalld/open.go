@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"recalld/coordinator"
@@ -47,6 +48,18 @@ func (a *app) open(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	return a.openOrDial(ctx, log)
+}
+
+// with makes the body of a command that needs the service and nothing before it:
+// it opens, calls, and lets go.
+func (a *app) with(call func(c *cobra.Command, args []string, s *session) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		s, err := a.open(c.Context())
+		if err != nil {
+			return err
+		}
+		return errors.Join(call(c, args, s), s.Close())
+	}
 }
 
 // openOrDial is open with the log of a folder that is opened in this process.

@@ -22,12 +22,7 @@ exit code is 1 when a check found something.`,
   recalld doctor --check cell_stats --fix
   recalld doctor --json`,
 		Args: exactly(0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: a.with(func(c *cobra.Command, _ []string, s *session) error {
 			answer, err := s.Doctor(c.Context(), request)
 			if err != nil {
 				return err
@@ -56,7 +51,7 @@ exit code is 1 when a check found something.`,
 				return errReported
 			}
 			return nil
-		},
+		}),
 	}
 	c.Flags().StringSliceVar(&request.Checks, "check", nil, "only these checks (default: all)")
 	c.Flags().BoolVar(&request.Fix, "fix", false, "mend what a check can mend; records are never rewritten")
@@ -71,12 +66,7 @@ func (a *app) calibrateCommand() *cobra.Command {
 		Example: `  recalld calibrate --agent mia
   recalld calibrate --agent mia --method percentile --parameter 0.97 --dry-run`,
 		Args: exactly(0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: a.with(func(c *cobra.Command, _ []string, s *session) error {
 			answer, err := s.Calibrate(c.Context(), request)
 			if err != nil {
 				return err
@@ -89,7 +79,7 @@ func (a *app) calibrateCommand() *cobra.Command {
 					fmt.Fprintf(w, "%-7s not measured: %s %s\n", s.Arm, s.Reason, s.Detail)
 				}
 			})
-		},
+		}),
 	}
 	agentFlag(c, &request.Agent)
 	f := c.Flags()
@@ -113,12 +103,7 @@ vectors of a model that is not active, by its number.`,
   recalld model accept
   recalld model retire 2`,
 		Args: exactly(0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: a.with(func(c *cobra.Command, _ []string, s *session) error {
 			models, err := s.Models(c.Context())
 			if err != nil {
 				return err
@@ -131,7 +116,7 @@ vectors of a model that is not active, by its number.`,
 					writeModel(w, m)
 				}
 			})
-		},
+		}),
 	}
 	for _, action := range []struct {
 		name, short, use, example string
@@ -182,12 +167,7 @@ func (a *app) configCommand() *cobra.Command {
   recalld config set fusion.mode rrf
   recalld config unset fusion.mode`,
 		Args: exactly(0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: a.with(func(c *cobra.Command, _ []string, s *session) error {
 			settings, err := s.Settings(c.Context())
 			if err != nil {
 				return err
@@ -204,7 +184,7 @@ func (a *app) configCommand() *cobra.Command {
 				t.Flush()
 				fmt.Fprintln(w, "\n* changed from its default")
 			})
-		},
+		}),
 	}
 	change := func(use, short, example string, args cobra.PositionalArgs, value func([]string) string) *cobra.Command {
 		return &cobra.Command{
@@ -236,12 +216,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Short:   "Say what is stored and how the server is",
 		Example: "  recalld status --json",
 		Args:    exactly(0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: a.with(func(c *cobra.Command, _ []string, s *session) error {
 			status, err := s.Status(c.Context())
 			if err != nil {
 				return err
@@ -263,6 +238,6 @@ func (a *app) statusCommand() *cobra.Command {
 					fmt.Fprintf(w, "advisory %s: %s %s\n", n.Severity, visible(n.Reason), visible(n.Evidence))
 				}
 			})
-		},
+		}),
 	}
 }

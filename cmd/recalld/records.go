@@ -98,12 +98,7 @@ revision it was measured on is refused once the text has changed.`,
 		Example: `  recalld get --agent mia mem:7 ep:2
   recalld get --agent mia 'mem:7#chars=100-240'`,
 		Args: atLeast(1, "REF"),
-		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: a.with(func(c *cobra.Command, args []string, s *session) error {
 			project, channel := scope.optional()
 			answer, err := s.GetContents(c.Context(), coordinator.ContentsRequest{Agent: scope.agent, Project: project, Channel: channel, Refs: args})
 			if err != nil {
@@ -127,7 +122,7 @@ revision it was measured on is refused once the text has changed.`,
 				return errReported
 			}
 			return nil
-		},
+		}),
 	}
 	scope.register(c)
 	return c
@@ -142,12 +137,7 @@ func (a *app) listCommand() *cobra.Command {
 		Example: `  recalld list --agent mia --limit 20
   recalld list --agent mia --type episode --json`,
 		Args: exactly(0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: a.with(func(c *cobra.Command, _ []string, s *session) error {
 			request.Agent = scope.agent
 			request.Project, request.Channel = scope.optional()
 			answer, err := s.List(c.Context(), request)
@@ -162,7 +152,7 @@ func (a *app) listCommand() *cobra.Command {
 					fmt.Fprintln(w, "more: --cursor", answer.Cursor)
 				}
 			})
-		},
+		}),
 	}
 	scope.register(c)
 	f := c.Flags()
@@ -304,12 +294,7 @@ func (a *app) lockCommand(lock bool) *cobra.Command {
 		Short:   short,
 		Example: "  recalld " + word + " --agent mia mem:7",
 		Args:    atLeast(1, "REF"),
-		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: a.with(func(c *cobra.Command, args []string, s *session) error {
 			answer, err := s.Lock(c.Context(), coordinator.LockRequest{Agent: agent, Refs: args, Locked: lock})
 			if err != nil {
 				return err
@@ -324,7 +309,7 @@ func (a *app) lockCommand(lock bool) *cobra.Command {
 				return errReported
 			}
 			return nil
-		},
+		}),
 	}
 	agentFlag(c, &agent)
 	return c
@@ -339,12 +324,7 @@ func (a *app) profileCommand() *cobra.Command {
   recalld profile --agent mia --user ken "Ken prefers short answers. 甲殻類アレルギー。"
   recalld profile --agent mia --user ken ""                # remove it`,
 		Args: atMost(1, "TEXT"),
-		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: a.with(func(c *cobra.Command, args []string, s *session) error {
 			if len(args) == 0 {
 				var user *string
 				if c.Flags().Changed("user") {
@@ -363,9 +343,11 @@ func (a *app) profileCommand() *cobra.Command {
 					}
 				})
 			}
-			if request.Content, err = a.argument(args[0]); err != nil {
+			text, err := a.argument(args[0])
+			if err != nil {
 				return err
 			}
+			request.Content = text
 			profile, err := s.PutProfile(c.Context(), request)
 			if err != nil {
 				return err
@@ -375,7 +357,7 @@ func (a *app) profileCommand() *cobra.Command {
 				word = "removed"
 			}
 			return a.print(profile, func(w io.Writer) { fmt.Fprintf(w, "profile of %q %s\n", profile.UserID, word) })
-		},
+		}),
 	}
 	agentFlag(c, &request.Agent)
 	c.Flags().StringVar(&request.UserID, "user", "", "which user")

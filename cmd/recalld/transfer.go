@@ -233,23 +233,18 @@ func (a *app) vacuumCommand() *cobra.Command {
 		Short:   "Give unused space in the file back",
 		Example: "  recalld vacuum",
 		Args:    exactly(0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
+		RunE: a.with(func(c *cobra.Command, _ []string, s *session) error {
 			path := filepath.Join(a.data, truthName)
 			before := size(path)
 			progress, done := a.bar("vacuuming", false)
-			err = s.Vacuum(c.Context(), progress)
+			err := s.Vacuum(c.Context(), progress)
 			done()
 			if err != nil {
 				return err
 			}
 			after := size(path)
 			return a.print(map[string]int64{"bytes_before": before, "bytes_after": after}, func(w io.Writer) { fmt.Fprintf(w, "%d bytes, before %d\n", after, before) })
-		},
+		}),
 	}
 }
 
