@@ -38,8 +38,8 @@ func TestInt8Golden(t *testing.T) {
 		want []int8
 	}{
 		{[]float32{1}, []int8{127}},
-		{[]float32{-2, 1, 0}, []int8{-127, 64, 0}},                     // 63.5
-		{[]float32{2, -1}, []int8{127, -64}},                           // -63.5
+		{[]float32{-2, 1, 0}, []int8{-127, 64, 0}},                        // 63.5
+		{[]float32{2, -1}, []int8{127, -64}},                              // -63.5
 		{[]float32{254, 1, -1, 3, -3, .99}, []int8{127, 1, -1, 2, -2, 0}}, // .5 and 1.5
 		{[]float32{math.SmallestNonzeroFloat32}, []int8{127}},
 		{[]float32{math.MaxFloat32, -math.MaxFloat32}, []int8{127, -127}},
