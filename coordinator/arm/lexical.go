@@ -107,8 +107,12 @@ func (l *Lexical) find(ctx context.Context, view *sqlite.View, q Query) (shards.
 	}
 	asked := lexical.Query{Text: q.Text, Kind: l.kind, K: q.Depth + 1, Explain: true}
 	if l.kind == memory.KindMemory {
-		if asked.Keep, err = sourceFilter(view, q); err != nil {
+		only, err := subset(view, q)
+		if err != nil {
 			return shards.Answer{}, err
+		}
+		if only != nil {
+			asked.Keep = only.Has
 		}
 	}
 	return l.index.Search(ctx, view, cells, asked, q.Patient)

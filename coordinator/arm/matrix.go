@@ -2,22 +2,20 @@ package arm
 
 import (
 	"container/list"
-	"fmt"
-	"maps"
 	"sync"
 
 	"recalld/memory"
 	"recalld/sqlite"
 )
 
-// Matrices keeps record vectors of recently asked cells in memory, one matrix
-// per model and cell, so that a recall does not read them from the file again.
-// What a search sees is what SQLite has in the search's snapshot: a matrix
-// follows the change log up to that snapshot, and a snapshot that the matrix
-// has already passed is read from the file. Its methods may be called
-// concurrently.
+// Matrices keeps record vectors and block codes of recently asked cells in
+// memory, one matrix of each per model and cell, so that a recall does not read
+// them from the file again. What a search sees is what SQLite has in the
+// search's snapshot: a matrix follows the change log up to that snapshot, and a
+// snapshot that the matrix has already passed is read from the file. Its methods
+// may be called concurrently.
 type Matrices struct {
-	limit  int64 // bytes of vectors
+	limit  int64 // bytes of matrices
 	behind int   // changes more than rows that an entry may have to take
 
 	mu      sync.Mutex
@@ -33,7 +31,30 @@ func NewMatrices(limit int64) *Matrices {
 }
 
 type matrixKey struct {
+	holds       holding
 	model, cell int64
+}
+
+// holding says what a matrix has of its cell.
+type holding uint8
+
+const (
+	recordVectors holding = iota
+	blockCodes
+)
+
+// matrix is what one entry keeps of its cell. It hands out states that stay
+// readable while it takes the next changes.
+type matrix interface {
+	// load reads the whole cell as the snapshot has it.
+	load(view *sqlite.View) error
+	// follow reads changed records again, as the snapshot has them; here says
+	// which of them are in the cell.
+	follow(view *sqlite.View, here map[memory.Ref]bool) error
+	// follows reports whether an operation can change what the matrix has.
+	follows(op sqlite.Op) bool
+	// size returns the rows, live or not, and their bytes.
+	size() (rows int, bytes int64)
 }
 
 // entry is one matrix and the changes that it has yet to take. mu is taken
@@ -51,8 +72,7 @@ type entry struct {
 	loaded bool
 	// The matrix is what SQLite has in any snapshot from first to last.
 	first, last int64
-	rows        rows
-	place       map[memory.Ref]int // of live rows
+	matrix      matrix
 }
 
 // change says that a record changed and whether it is in the cell since.
@@ -62,84 +82,41 @@ type change struct {
 	here bool
 }
 
-// rows is a readable state of a matrix. Its slices are only ever appended to
-// beyond its own length, so that a reader needs no lock.
-type rows struct {
-	dims   int
-	refs   []memory.Ref
-	values []float32 // len(refs) × dims
-	dead   map[int]struct{}
-}
-
-// each calls fn for every live row; the order means nothing.
-func (r rows) each(fn func(ref memory.Ref, vector []float32)) {
-	for i, ref := range r.refs {
-		if len(r.dead) > 0 {
-			if _, gone := r.dead[i]; gone {
-				continue
-			}
-		}
-		fn(ref, r.values[i*r.dims:(i+1)*r.dims])
-	}
-}
-
-// bytesPerRow is what one row costs beside its values.
-const bytesPerRow = 64
-
-// Each calls fn with every vector of the model in the cell as the snapshot has
-// it. expect is how many there are by the snapshot's own statistics.
-func (m *Matrices) Each(view *sqlite.View, model, cell int64, dims int, expect int64, fn func(ref memory.Ref, vector []float32)) error {
-	if size := expect * int64(4*dims+bytesPerRow); size <= m.limit && size > 0 {
-		got, ok, err := m.current(view, matrixKey{model, cell}, dims)
-		if err != nil {
-			return err
-		}
-		if ok {
-			got.each(fn)
-			return nil
-		}
-	}
-	return view.Vectors(model, []int64{cell}, func(ref memory.Ref, _ int64, values []float32) error {
-		if len(values) == dims { // RR-399: another width is skipped
-			fn(ref, values)
-		}
-		return nil
-	})
-}
-
-// current returns the matrix at the snapshot; ok is false when the snapshot is
-// older than what the matrix can show.
-func (m *Matrices) current(view *sqlite.View, key matrixKey, dims int) (got rows, ok bool, err error) {
-	e, ok, err := m.entry(view, key)
+// current lets read take the state of the matrix at the snapshot; empty is what a
+// new entry starts with. ok is false when the snapshot is older than what the
+// matrix can show.
+func (m *Matrices) current(view *sqlite.View, key matrixKey, empty matrix, read func(matrix)) (ok bool, err error) {
+	e, ok, err := m.entry(view, key, empty)
 	if err != nil || !ok {
-		return rows{}, false, err
+		return false, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	seq := view.Seq()
 	switch {
 	case !e.loaded && seq < e.since:
-		return rows{}, false, nil
+		return false, nil
 	case !e.loaded:
-		err = e.load(view, dims)
+		err = e.load(view)
 		m.take(e, seq)
 	case seq < e.first:
-		return rows{}, false, nil
+		return false, nil
 	case seq > e.last:
 		err = e.follow(view, m.take(e, seq))
 	}
 	if err != nil {
 		m.drop(e)
-		return rows{}, false, fmt.Errorf("read vectors: %w", err)
+		return false, err
 	}
-	m.account(e, len(e.rows.refs), int64(4*dims+bytesPerRow))
-	return e.rows, true, nil
+	read(e.matrix)
+	m.account(e)
+	return true, nil
 }
 
 // entry finds or makes the entry of a key after taking over the change log up
 // to the snapshot. A snapshot older than the log taken over makes none: changes
 // between the two would be missed.
-func (m *Matrices) entry(view *sqlite.View, key matrixKey) (e *entry, ok bool, err error) {
+func (m *Matrices) entry(view *sqlite.View, key matrixKey, empty matrix) (e *entry, ok bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.advance(view); err != nil {
@@ -150,7 +127,7 @@ func (m *Matrices) entry(view *sqlite.View, key matrixKey) (e *entry, ok bool, e
 		if view.Seq() < m.seen {
 			return nil, false, nil
 		}
-		e = &entry{key: key, since: m.seen}
+		e = &entry{key: key, since: m.seen, matrix: empty}
 		e.at = m.recent.PushFront(e)
 		m.entries[key] = e
 		return e, true, nil
@@ -184,7 +161,7 @@ func (m *Matrices) advance(view *sqlite.View) error {
 	}
 	note := func(cell int64, c sqlite.Change) {
 		for _, e := range cells[cell] {
-			if m.entries[e.key] != e {
+			if m.entries[e.key] != e || !e.matrix.follows(c.Op) {
 				continue
 			}
 			if len(e.pending) >= e.kept+m.behind {
@@ -236,13 +213,8 @@ func (m *Matrices) take(e *entry, seq int64) []change {
 }
 
 // load reads the whole cell.
-func (e *entry) load(view *sqlite.View, dims int) error {
-	e.rows = rows{dims: dims}
-	e.place = make(map[memory.Ref]int)
-	err := view.Vectors(e.key.model, []int64{e.key.cell}, func(ref memory.Ref, _ int64, values []float32) error {
-		e.put(ref, values)
-		return nil
-	})
+func (e *entry) load(view *sqlite.View) error {
+	err := e.matrix.load(view)
 	e.loaded = err == nil
 	e.first, e.last = view.Seq(), view.Seq()
 	return err
@@ -256,58 +228,15 @@ func (e *entry) follow(view *sqlite.View, changes []change) error {
 	}
 	e.first = changes[len(changes)-1].seq
 	here := make(map[memory.Ref]bool, len(changes))
-	dead := maps.Clone(e.rows.dead)
-	if dead == nil {
-		dead = make(map[int]struct{})
-	}
 	for _, c := range changes {
 		here[c.ref] = c.here
-		if i, ok := e.place[c.ref]; ok {
-			dead[i] = struct{}{}
-			delete(e.place, c.ref)
-		}
 	}
-	e.rows.dead = dead
-	var refs []memory.Ref
-	for ref, in := range here {
-		if in {
-			refs = append(refs, ref)
-		}
-	}
-	vectors, err := view.VectorsOf(e.key.model, refs)
-	if err != nil {
-		return err
-	}
-	for ref, values := range vectors {
-		e.put(ref, values)
-	}
-	if 4*len(e.rows.dead) > len(e.rows.refs) {
-		e.compact()
-	}
-	return nil
-}
-
-func (e *entry) put(ref memory.Ref, values []float32) {
-	if len(values) != e.rows.dims {
-		return
-	}
-	e.place[ref] = len(e.rows.refs)
-	e.rows.refs = append(e.rows.refs, ref)
-	e.rows.values = append(e.rows.values, values...)
-}
-
-// compact rewrites the matrix without its dead rows; readers keep the old one.
-func (e *entry) compact() {
-	old := e.rows
-	live := len(old.refs) - len(old.dead)
-	e.rows = rows{dims: old.dims, refs: make([]memory.Ref, 0, live), values: make([]float32, 0, live*old.dims)}
-	clear(e.place)
-	old.each(e.put)
+	return e.matrix.follow(view, here)
 }
 
 // account counts the entry's bytes and evicts the longest unused others.
-func (m *Matrices) account(e *entry, rows int, perRow int64) {
-	size := int64(rows) * perRow
+func (m *Matrices) account(e *entry) {
+	rows, size := e.matrix.size()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.entries[e.key] != e {
@@ -315,6 +244,9 @@ func (m *Matrices) account(e *entry, rows int, perRow int64) {
 	}
 	m.bytes += size - e.size
 	e.size, e.kept = size, rows
+	if size > m.limit {
+		m.remove(e)
+	}
 	for m.bytes > m.limit && m.recent.Len() > 1 {
 		m.remove(m.recent.Back().Value.(*entry))
 	}

@@ -29,13 +29,13 @@ func (v *Vector) Search(ctx context.Context, view *sqlite.View, q Query) (Result
 	if err != nil {
 		return out, fmt.Errorf("vector arm: %w", err)
 	}
-	keep, err := sourceFilter(view, q)
+	only, err := subset(view, q)
 	if err != nil {
 		return out, fmt.Errorf("vector arm: %w", err)
 	}
 	var rankings [][]memory.Candidate
 	for _, m := range q.Vectors {
-		ranking, scanned, qualified, err := v.rank(ctx, view, cells, m, q, keep)
+		ranking, scanned, qualified, err := v.rank(ctx, view, cells, m, q, only)
 		if err != nil {
 			return out, fmt.Errorf("vector arm: %w", err)
 		}
@@ -54,7 +54,7 @@ func (v *Vector) Search(ctx context.Context, view *sqlite.View, q Query) (Result
 	return out, nil
 }
 
-func (v *Vector) rank(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, m ModelVector, q Query, keep func(memory.Ref) bool) (ranking []memory.Candidate, scanned, qualified int64, err error) {
+func (v *Vector) rank(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, m ModelVector, q Query, only *Subset) (ranking []memory.Candidate, scanned, qualified int64, err error) {
 	best := newTop(q.Depth)
 	for _, cell := range cells {
 		if err := ctx.Err(); err != nil {
@@ -67,7 +67,7 @@ func (v *Vector) rank(ctx context.Context, view *sqlite.View, cells []sqlite.Cel
 		err := v.matrices.Each(view, m.Model, cell.ID, len(m.Vector), expect, func(ref memory.Ref, vector []float32) {
 			scanned++
 			key := float64(Dot(m.Vector, vector))
-			if key < q.Floor || keep != nil && !keep(ref) {
+			if key < q.Floor || !only.Has(ref) {
 				return
 			}
 			qualified++
@@ -96,35 +96,4 @@ func mergeByRank(rankings [][]memory.Candidate, depth int) []memory.Candidate {
 		merged.add(memory.Candidate{Ref: ref, Key: key})
 	}
 	return merged.sorted()
-}
-
-// sourcePage is how many references of a source are read at a time.
-const sourcePage = 10_000
-
-// sourceFilter is RR-442 for an arm that does not read records; nil keeps all.
-func sourceFilter(view *sqlite.View, q Query) (func(memory.Ref) bool, error) {
-	if q.SourceID == "" {
-		return nil, nil
-	}
-	allowed := make(map[memory.Ref]struct{})
-	page := sqlite.Filter{Kind: memory.KindMemory, Limit: sourcePage, SourceIDPrefix: q.SourceID}
-	for more := true; more; {
-		refs, err := view.Refs(q.Scope, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, ref := range refs {
-			allowed[ref] = struct{}{}
-			page.After = ref.ID
-		}
-		more = len(refs) == page.Limit
-	}
-	episodes := !q.excludesEpisodes()
-	return func(ref memory.Ref) bool {
-		if ref.Kind == memory.KindEpisode {
-			return episodes
-		}
-		_, ok := allowed[ref]
-		return ok
-	}, nil
 }
