@@ -1,0 +1,84 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+
+	"recalld/access"
+	"recalld/memory"
+)
+
+// extent is what a method touches.
+type extent uint8
+
+const (
+	oneAgent   extent = iota // the memory of the request's agent
+	theServer                // settings, models, checks: the entry "*"
+	everything               // all agents' memory at once
+)
+
+// rule is what a method needs.
+type rule struct {
+	extent extent
+	level  access.Level
+}
+
+// rules has every method of [coordinator.Service]; a method without a rule is
+// denied to everybody.
+func rules() map[string]rule {
+	return map[string]rule{
+		"Store":       {oneAgent, access.ReadWrite},
+		"Recall":      {oneAgent, access.Read},
+		"GetContents": {oneAgent, access.Read},
+		"List":        {oneAgent, access.Read},
+		"Update":      {oneAgent, access.ReadWrite},
+		"Delete":      {oneAgent, access.ReadWrite},
+		"Lock":        {oneAgent, access.ReadWrite},
+		"PutProfile":  {oneAgent, access.ReadWrite},
+		"Profiles":    {oneAgent, access.Read},
+		"Calibrate":   {oneAgent, access.ReadWrite},
+		"Export":      {oneAgent, access.Read},
+		"Settings":    {theServer, access.Read},
+		"SetSetting":  {theServer, access.ReadWrite},
+		"Models":      {theServer, access.Read},
+		"ChangeModel": {theServer, access.ReadWrite},
+		"Status":      {theServer, access.Read},
+		"Doctor":      {theServer, access.Read},
+		doctorFix:     {theServer, access.ReadWrite},
+		"Vacuum":      {theServer, access.ReadWrite},
+		"Backup":      {everything, access.ReadWrite},
+	}
+}
+
+// doctorFix is Doctor when it is to mend what it finds.
+const doctorFix = "Doctor with fix"
+
+// denied is one refusal. It wraps [access.ErrDenied].
+type denied struct{ text string }
+
+func (e *denied) Error() string { return e.text }
+func (e *denied) Unwrap() error { return access.ErrDenied }
+
+// allow returns nil when the context's client may call the method for the agent,
+// which is "" for a method of the server. The refusal is a function of the
+// request alone: it is the same for an agent that does not exist.
+func allow(ctx context.Context, all map[string]rule, method, agent string) error {
+	client := ClientOf(ctx)
+	need, known := all[method]
+	if client == nil || !known {
+		return &denied{fmt.Sprintf("%v: no client is known for this call; send a token", access.ErrDenied)}
+	}
+	held, whose := access.None, ""
+	switch need.extent {
+	case oneAgent:
+		held, whose = client.Level(agent), "agent "+memory.Shape(agent)
+	case theServer:
+		held, whose = client.Server(), `the server (agent "*")`
+	case everything:
+		held, whose = client.Everything(), `every agent (agent "*", and no agent below it)`
+	}
+	if held >= need.level && need.level > access.None {
+		return nil
+	}
+	return &denied{fmt.Sprintf("%v: %s needs %s on %s; ask whoever keeps the file of grants", access.ErrDenied, method, need.level, whose)}
+}

@@ -1,0 +1,147 @@
+package guard
+
+import (
+	"context"
+	"encoding/json"
+
+	"recalld/coordinator"
+	"recalld/memory"
+)
+
+// Service returns the service as the client of each call's context may use it
+// ([WithClient]); a call without a client is denied. Files that a call names are
+// confined to the folders; nil means that no call may name one.
+//
+// It embeds nothing: a method that is new in the interface does not build until
+// it has a rule here.
+func Service(inner coordinator.Service, folders *Folders) coordinator.Service {
+	return &service{inner: inner, folders: folders, rules: rules()}
+}
+
+type service struct {
+	inner   coordinator.Service
+	folders *Folders
+	rules   map[string]rule
+}
+
+func (s *service) allow(ctx context.Context, method, agent string) error {
+	return allow(ctx, s.rules, method, agent)
+}
+
+// guarded runs a call when it is allowed.
+func guarded[Q, A any](ctx context.Context, s *service, method, agent string, r Q, call func(context.Context, Q) (A, error)) (A, error) {
+	if err := s.allow(ctx, method, agent); err != nil {
+		var none A
+		return none, err
+	}
+	return call(ctx, r)
+}
+
+func (s *service) Store(ctx context.Context, r coordinator.StoreRequest) (coordinator.StoreResponse, error) {
+	return guarded(ctx, s, "Store", r.Agent, r, s.inner.Store)
+}
+
+func (s *service) Recall(ctx context.Context, r coordinator.RecallRequest) (*coordinator.RecallResponse, error) {
+	return guarded(ctx, s, "Recall", r.Agent, r, s.inner.Recall)
+}
+
+func (s *service) GetContents(ctx context.Context, r coordinator.ContentsRequest) (*coordinator.ContentsResponse, error) {
+	return guarded(ctx, s, "GetContents", r.Agent, r, s.inner.GetContents)
+}
+
+func (s *service) List(ctx context.Context, r coordinator.ListRequest) (*coordinator.ListResponse, error) {
+	return guarded(ctx, s, "List", r.Agent, r, s.inner.List)
+}
+
+func (s *service) Update(ctx context.Context, r coordinator.UpdateRequest) (*coordinator.Row, error) {
+	return guarded(ctx, s, "Update", r.Agent, r, s.inner.Update)
+}
+
+func (s *service) Delete(ctx context.Context, r coordinator.DeleteRequest) (*coordinator.DeleteResponse, error) {
+	return guarded(ctx, s, "Delete", r.Agent, r, s.inner.Delete)
+}
+
+func (s *service) Lock(ctx context.Context, r coordinator.LockRequest) (*coordinator.LockResponse, error) {
+	return guarded(ctx, s, "Lock", r.Agent, r, s.inner.Lock)
+}
+
+func (s *service) PutProfile(ctx context.Context, r coordinator.ProfileRequest) (*memory.Profile, error) {
+	return guarded(ctx, s, "PutProfile", r.Agent, r, s.inner.PutProfile)
+}
+
+func (s *service) Profiles(ctx context.Context, agent string, userID *string) ([]memory.Profile, error) {
+	if err := s.allow(ctx, "Profiles", agent); err != nil {
+		return nil, err
+	}
+	return s.inner.Profiles(ctx, agent, userID)
+}
+
+func (s *service) Calibrate(ctx context.Context, r coordinator.CalibrateRequest) (*coordinator.CalibrateResponse, error) {
+	return guarded(ctx, s, "Calibrate", r.Agent, r, s.inner.Calibrate)
+}
+
+func (s *service) Settings(ctx context.Context) ([]coordinator.Setting, error) {
+	if err := s.allow(ctx, "Settings", ""); err != nil {
+		return nil, err
+	}
+	return s.inner.Settings(ctx)
+}
+
+func (s *service) SetSetting(ctx context.Context, name, value string) (coordinator.Setting, error) {
+	if err := s.allow(ctx, "SetSetting", ""); err != nil {
+		return coordinator.Setting{}, err
+	}
+	return s.inner.SetSetting(ctx, name, value)
+}
+
+func (s *service) Models(ctx context.Context) ([]coordinator.ModelState, error) {
+	if err := s.allow(ctx, "Models", ""); err != nil {
+		return nil, err
+	}
+	return s.inner.Models(ctx)
+}
+
+func (s *service) ChangeModel(ctx context.Context, r coordinator.ModelRequest) (*coordinator.ModelState, error) {
+	return guarded(ctx, s, "ChangeModel", "", r, s.inner.ChangeModel)
+}
+
+func (s *service) Status(ctx context.Context) (*coordinator.Status, error) {
+	if err := s.allow(ctx, "Status", ""); err != nil {
+		return nil, err
+	}
+	return s.inner.Status(ctx)
+}
+
+func (s *service) Doctor(ctx context.Context, r coordinator.DoctorRequest) (*coordinator.DoctorResponse, error) {
+	method := "Doctor"
+	if r.Fix {
+		method = doctorFix
+	}
+	return guarded(ctx, s, method, "", r, s.inner.Doctor)
+}
+
+// Backup writes inside the folders and nowhere else.
+func (s *service) Backup(ctx context.Context, path string, progress coordinator.Progress) error {
+	if err := s.allow(ctx, "Backup", ""); err != nil {
+		return err
+	}
+	confined, err := s.folders.Target(path)
+	if err != nil {
+		return err
+	}
+	return s.inner.Backup(ctx, confined, progress)
+}
+
+func (s *service) Vacuum(ctx context.Context, progress coordinator.Progress) error {
+	if err := s.allow(ctx, "Vacuum", ""); err != nil {
+		return err
+	}
+	return s.inner.Vacuum(ctx, progress)
+}
+
+func (s *service) Export(ctx context.Context, r coordinator.ExportRequest, each func(line json.RawMessage) error) error {
+	if err := s.allow(ctx, "Export", r.Agent); err != nil {
+		return err
+	}
+	return s.inner.Export(ctx, r, each)
+}
