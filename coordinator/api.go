@@ -23,7 +23,13 @@ type Service interface {
 	Lock(ctx context.Context, r LockRequest) (*LockResponse, error)
 	PutProfile(ctx context.Context, r ProfileRequest) (*memory.Profile, error)
 	Profiles(ctx context.Context, agent string, userID *string) ([]memory.Profile, error)
+	Merge(ctx context.Context, r MergeRequest) (*MergeResponse, error)
+	Pause(ctx context.Context, r PauseRequest) (*PauseState, error)
+	Paused(ctx context.Context, agent string) (*PauseState, error)
 	Calibrate(ctx context.Context, r CalibrateRequest) (*CalibrateResponse, error)
+	Calibrations(ctx context.Context, agent string) ([]Calibration, error)
+	DeepCheck(ctx context.Context, r DeepCheckRequest) (*DeepCheckResponse, error)
+	OperatingContext(ctx context.Context, section string) (*OperatingContext, error)
 	Settings(ctx context.Context) ([]Setting, error)
 	SetSetting(ctx context.Context, name, value string) (Setting, error)
 	Models(ctx context.Context) ([]ModelState, error)
@@ -313,12 +319,82 @@ type ProfileRequest struct {
 	Content string `json:"content"`
 }
 
+// MergeRequest stores one agent's records and profiles for another one too, or
+// with mode move, for the other one instead. What the target has already is
+// skipped, so that a repeated merge changes nothing.
+type MergeRequest struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
+	Mode   string `json:"mode,omitempty"` // copy (default), move
+	DryRun bool   `json:"dry_run,omitempty"`
+}
+
+// MergeResponse counts what a merge did. A dry run counts what would be offered
+// to the target, as merged.
+type MergeResponse struct {
+	Merged  MergeCounts `json:"merged"`
+	Skipped MergeCounts `json:"skipped"` // the target had them
+	// Rejected are source records that the target could not take; a move leaves
+	// them where they are.
+	Rejected []string `json:"rejected,omitempty"`
+	Moved    int64    `json:"moved,omitempty"`  // records deleted at the source
+	Locked   []string `json:"locked,omitempty"` // locked at the source: copied, and left there
+}
+
+// MergeCounts counts by kind.
+type MergeCounts struct {
+	Memories int64 `json:"memories"`
+	Episodes int64 `json:"episodes"`
+	Profiles int64 `json:"profiles"`
+}
+
+// PauseRequest makes every write of an agent's memory a refusal for a time.
+type PauseRequest struct {
+	Agent   string `json:"agent"`
+	Seconds int    `json:"seconds"` // 1 to 86,400; 0 ends the pause
+}
+
+// PauseState says whether an agent's writes are paused. A pause outlives the
+// server that it was asked of.
+type PauseState struct {
+	Paused    bool   `json:"paused"`
+	Until     string `json:"until,omitempty"` // RFC 3339, UTC
+	Seconds   int    `json:"seconds_left,omitempty"`
+	WasPaused bool   `json:"was_paused,omitempty"` // before this request
+}
+
+// DeepCheckRequest looks at what an agent's records say instead of how they are
+// stored. It changes nothing.
+type DeepCheckRequest struct {
+	Agent  string   `json:"agent"`
+	Checks []string `json:"checks,omitempty"` // empty: all
+}
+
+// DeepCheckResponse has every check's result in name order.
+type DeepCheckResponse struct {
+	Agent   string        `json:"agent"`
+	Scanned int64         `json:"scanned"` // records read
+	Partial bool          `json:"partial,omitempty"`
+	Checks  []CheckResult `json:"checks"`
+}
+
+// OperatingContext is what the operator tells every client: the file
+// operating-context.md beside the store, never anything that a client wrote.
+type OperatingContext struct {
+	Enabled  bool     `json:"enabled"`            // false: there is no such file
+	Revision string   `json:"revision,omitempty"` // of the file's bytes
+	Summary  string   `json:"summary,omitempty"`  // what stands before the first heading
+	Sections []string `json:"sections,omitempty"`
+	Section  string   `json:"section,omitempty"` // the one asked for
+	Body     string   `json:"body,omitempty"`
+}
+
 // CalibrateRequest measures thresholds from the agent's own rows (RR-427 to
 // RR-433).
 type CalibrateRequest struct {
 	Agent     string  `json:"agent"`
 	Method    string  `json:"method,omitempty"`    // separation (default), percentile, zscore
-	Precision string  `json:"precision,omitempty"` // strict, balanced (default), lenient
+	Precision string  `json:"precision,omitempty"` // strict, balanced, lenient; empty: the agent's last one, else balanced
 	Parameter float64 `json:"parameter,omitempty"` // the quantile or z; 0 for the method's default
 	DryRun    bool    `json:"dry_run,omitempty"`
 }
@@ -443,4 +519,6 @@ const (
 	MaxExcludeChars = 4_000_000
 	DefaultList     = 50
 	MaxList         = 500
+	// MaxPause is the longest pause of an agent's writes, in seconds.
+	MaxPause = 86_400
 )

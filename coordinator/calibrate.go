@@ -36,6 +36,11 @@ func (c *Coordinator) Calibrate(ctx context.Context, r CalibrateRequest) (*Calib
 	if err != nil {
 		return nil, err
 	}
+	if !r.DryRun {
+		if err := c.writable(ctx, r.Agent); err != nil {
+			return nil, err
+		}
+	}
 	lowest := -100.
 	if method == string(admission.Percentile) {
 		lowest = 0
@@ -48,6 +53,11 @@ func (c *Coordinator) Calibrate(ctx context.Context, r CalibrateRequest) (*Calib
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
 	defer view.Close()
+	if r.Precision == "" {
+		if precision, err = lastPrecision(view, r.Agent, precision); err != nil {
+			return nil, fmt.Errorf("calibrate: %w", err)
+		}
+	}
 	k := &calibration{c: c, ctx: ctx, view: view, scope: memory.Scope{Agent: r.Agent}, request: r, method: admission.Method(method), precision: admission.Precision(precision)}
 	if err := k.measure(); err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
@@ -65,6 +75,52 @@ func (c *Coordinator) Calibrate(ctx context.Context, r CalibrateRequest) (*Calib
 		})
 	}
 	return answer, nil
+}
+
+// Calibrations returns an agent's stored thresholds by model and signal, those
+// that the active model or a newer scoring version no longer uses too.
+func (c *Coordinator) Calibrations(ctx context.Context, agent string) ([]Calibration, error) {
+	if err := checkAgent(agent); err != nil {
+		return nil, err
+	}
+	view, err := c.store.ViewRecords(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("calibrations: %w", err)
+	}
+	defer view.Close()
+	models, err := view.Models()
+	if err != nil {
+		return nil, fmt.Errorf("calibrations: %w", err)
+	}
+	names := make(map[int64]string)
+	for _, m := range models {
+		names[m.ID] = m.Name
+	}
+	stored, err := view.Calibrations(agent)
+	if err != nil {
+		return nil, fmt.Errorf("calibrations: %w", err)
+	}
+	all := []Calibration{}
+	for _, s := range stored {
+		all = append(all, Calibration{
+			Agent: s.Agent, Signal: s.Signal, Method: s.Method, Precision: s.Precision, Threshold: s.Threshold, Model: names[s.Model], Dims: s.Dims,
+			Scoring: s.ScoringVersion, Positives: s.Positives, Negatives: s.Negatives, Measured: s.Created.String(),
+		})
+	}
+	return all, nil
+}
+
+// lastPrecision is the precision that the agent's newest threshold was measured
+// with, so that measuring again does not undo a choice.
+func lastPrecision(view *sqlite.View, agent, fallback string) (string, error) {
+	stored, err := view.Calibrations(agent)
+	newest := int64(-1)
+	for _, s := range stored {
+		if s.Created.Milli > newest {
+			newest, fallback = s.Created.Milli, s.Precision
+		}
+	}
+	return fallback, err
 }
 
 // calibration is one measurement on one snapshot.

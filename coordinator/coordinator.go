@@ -55,6 +55,7 @@ type Coordinator struct {
 
 	settings sync.Mutex // one change of settings at a time
 	inForce  atomic.Pointer[Policy]
+	held     atomic.Pointer[map[string]int64] // pauses of agents' writes, once read
 
 	stop    context.CancelFunc
 	running sync.WaitGroup

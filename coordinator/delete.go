@@ -12,7 +12,7 @@ import (
 // Delete removes records, or with All everything the agent has but what is
 // locked. Unknown, malformed and foreign references are missing.
 func (c *Coordinator) Delete(ctx context.Context, r DeleteRequest) (*DeleteResponse, error) {
-	if err := checkAgent(r.Agent); err != nil {
+	if err := c.writable(ctx, r.Agent); err != nil {
 		return nil, err
 	}
 	if r.All {
@@ -63,6 +63,9 @@ func (c *Coordinator) deleteAgent(ctx context.Context, agent string) (*DeleteRes
 	if err := c.erase(ctx); err != nil {
 		return nil, fmt.Errorf("delete: the records are gone, and %w", err)
 	}
+	if err := c.forgetPause(ctx, agent); err != nil {
+		return nil, fmt.Errorf("delete: the records are gone, and the end of a former pause is not: %w", err)
+	}
 	answer := &DeleteResponse{Memories: d.Memories, Episodes: d.Episodes, Profiles: d.Profiles}
 	answer.ErasePending = d.Memories+d.Episodes+d.Profiles > 0 && c.store.ErasePending()
 	for _, ref := range d.Locked {
@@ -112,7 +115,7 @@ func parseRefs(texts []string) (refs []memory.Ref, missing []string) {
 
 // Lock locks records against update and delete, or unlocks them.
 func (c *Coordinator) Lock(ctx context.Context, r LockRequest) (*LockResponse, error) {
-	if err := checkAgent(r.Agent); err != nil {
+	if err := c.writable(ctx, r.Agent); err != nil {
 		return nil, err
 	}
 	if err := checkCount("refs", len(r.Refs), 1, MaxDeleteRefs); err != nil {

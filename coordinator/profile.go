@@ -11,7 +11,7 @@ import (
 // PutProfile sets the profile of one user; an empty content removes it, and is
 // [memory.ErrNotFound] when there was none.
 func (c *Coordinator) PutProfile(ctx context.Context, r ProfileRequest) (*memory.Profile, error) {
-	if err := checkAgent(r.Agent); err != nil {
+	if err := c.writable(ctx, r.Agent); err != nil {
 		return nil, err
 	}
 	if err := memory.CheckName("user_id", r.UserID); err != nil {

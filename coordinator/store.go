@@ -27,7 +27,7 @@ const (
 // itself; what was accepted is durable on return. Vectors are made here when
 // the model is in process, else by the queue.
 func (c *Coordinator) Store(ctx context.Context, r StoreRequest) (StoreResponse, error) {
-	if err := checkAgent(r.Agent); err != nil {
+	if err := c.writable(ctx, r.Agent); err != nil {
 		return StoreResponse{}, err
 	}
 	if err := checkCount("items", len(r.Items), 1, MaxStoreBatch); err != nil {

@@ -11,7 +11,7 @@ import (
 // Update edits one record in place and returns it as it is then. Another
 // agent's record is [memory.ErrNotFound] like an unknown one.
 func (c *Coordinator) Update(ctx context.Context, r UpdateRequest) (*Row, error) {
-	if err := checkAgent(r.Agent); err != nil {
+	if err := c.writable(ctx, r.Agent); err != nil {
 		return nil, err
 	}
 	ref, err := memory.ParseRef(r.Ref)

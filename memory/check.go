@@ -31,6 +31,7 @@ var (
 	ErrCorrupt  = errors.New("store is damaged")   // refused, never repaired silently
 	ErrTooNew   = errors.New("store is too new")   // written by a newer schema
 	ErrBusy     = errors.New("store is in use")    // another process holds the folder
+	ErrPaused   = errors.New("writes are paused")  // of one agent, for a time
 )
 
 // FieldError refuses one input. It names the field, what is wrong with it, the

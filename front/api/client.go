@@ -147,6 +147,37 @@ func (c *Client) Calibrate(ctx context.Context, r coordinator.CalibrateRequest) 
 	return askFor[coordinator.CalibrateResponse](ctx, r, &pb.CalibrateRequest{}, c.calls.Calibrate)
 }
 
+// Calibrations implements [coordinator.Service].
+func (c *Client) Calibrations(ctx context.Context, agent string) ([]coordinator.Calibration, error) {
+	response, err := ask[calibrationsResponse](ctx, agentRequest{agent}, &pb.CalibrationsRequest{}, c.calls.Calibrations)
+	return response.Calibrations, err
+}
+
+// Merge implements [coordinator.Service].
+func (c *Client) Merge(ctx context.Context, r coordinator.MergeRequest) (*coordinator.MergeResponse, error) {
+	return askFor[coordinator.MergeResponse](ctx, r, &pb.MergeRequest{}, c.calls.Merge)
+}
+
+// Pause implements [coordinator.Service].
+func (c *Client) Pause(ctx context.Context, r coordinator.PauseRequest) (*coordinator.PauseState, error) {
+	return askFor[coordinator.PauseState](ctx, r, &pb.PauseRequest{}, c.calls.Pause)
+}
+
+// Paused implements [coordinator.Service].
+func (c *Client) Paused(ctx context.Context, agent string) (*coordinator.PauseState, error) {
+	return askFor[coordinator.PauseState](ctx, agentRequest{agent}, &pb.PausedRequest{}, c.calls.Paused)
+}
+
+// DeepCheck implements [coordinator.Service].
+func (c *Client) DeepCheck(ctx context.Context, r coordinator.DeepCheckRequest) (*coordinator.DeepCheckResponse, error) {
+	return askFor[coordinator.DeepCheckResponse](ctx, r, &pb.DeepCheckRequest{}, c.calls.DeepCheck)
+}
+
+// OperatingContext implements [coordinator.Service].
+func (c *Client) OperatingContext(ctx context.Context, section string) (*coordinator.OperatingContext, error) {
+	return askFor[coordinator.OperatingContext](ctx, sectionRequest{section}, &pb.OperatingContextRequest{}, c.calls.OperatingContext)
+}
+
 // Settings implements [coordinator.Service].
 func (c *Client) Settings(ctx context.Context) ([]coordinator.Setting, error) {
 	response, err := ask[settingsResponse](ctx, struct{}{}, &pb.SettingsRequest{}, c.calls.Settings)
@@ -249,6 +280,9 @@ func ended[M any](ctx context.Context, stream *connect.ServerStreamForClient[M])
 type (
 	profilesResponse struct {
 		Profiles []memory.Profile `json:"profiles"`
+	}
+	calibrationsResponse struct {
+		Calibrations []coordinator.Calibration `json:"calibrations"`
 	}
 	settingsResponse struct {
 		Settings []coordinator.Setting `json:"settings"`

@@ -80,6 +80,37 @@ func (h handler) Calibrate(ctx context.Context, m *pb.CalibrateRequest) (*pb.Cal
 	return answer(ctx, m, &pb.CalibrateResponse{}, h.service.Calibrate)
 }
 
+func (h handler) Calibrations(ctx context.Context, m *pb.CalibrationsRequest) (*pb.CalibrationsResponse, error) {
+	return answer(ctx, m, &pb.CalibrationsResponse{}, func(ctx context.Context, q agentRequest) (calibrationsResponse, error) {
+		calibrations, err := h.service.Calibrations(ctx, q.Agent)
+		return calibrationsResponse{calibrations}, err
+	})
+}
+
+func (h handler) Merge(ctx context.Context, m *pb.MergeRequest) (*pb.MergeResponse, error) {
+	return answer(ctx, m, &pb.MergeResponse{}, h.service.Merge)
+}
+
+func (h handler) Pause(ctx context.Context, m *pb.PauseRequest) (*pb.PauseState, error) {
+	return answer(ctx, m, &pb.PauseState{}, h.service.Pause)
+}
+
+func (h handler) Paused(ctx context.Context, m *pb.PausedRequest) (*pb.PauseState, error) {
+	return answer(ctx, m, &pb.PauseState{}, func(ctx context.Context, q agentRequest) (*coordinator.PauseState, error) {
+		return h.service.Paused(ctx, q.Agent)
+	})
+}
+
+func (h handler) DeepCheck(ctx context.Context, m *pb.DeepCheckRequest) (*pb.DeepCheckResponse, error) {
+	return answer(ctx, m, &pb.DeepCheckResponse{}, h.service.DeepCheck)
+}
+
+func (h handler) OperatingContext(ctx context.Context, m *pb.OperatingContextRequest) (*pb.OperatingContextResponse, error) {
+	return answer(ctx, m, &pb.OperatingContextResponse{}, func(ctx context.Context, q sectionRequest) (*coordinator.OperatingContext, error) {
+		return h.service.OperatingContext(ctx, q.Section)
+	})
+}
+
 func (h handler) Settings(ctx context.Context, m *pb.SettingsRequest) (*pb.SettingsResponse, error) {
 	return answer(ctx, m, &pb.SettingsResponse{}, func(ctx context.Context, _ struct{}) (settingsResponse, error) {
 		settings, err := h.service.Settings(ctx)
@@ -171,6 +202,12 @@ type (
 	profilesRequest struct {
 		Agent  string  `json:"agent"`
 		UserID *string `json:"user_id,omitempty"`
+	}
+	agentRequest struct {
+		Agent string `json:"agent"`
+	}
+	sectionRequest struct {
+		Section string `json:"section"`
 	}
 	setSettingRequest struct {
 		Name  string `json:"name"`

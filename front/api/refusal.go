@@ -27,6 +27,7 @@ func kinds() []kind {
 		{"corrupt", memory.ErrCorrupt, connect.CodeDataLoss},
 		{"too_new", memory.ErrTooNew, connect.CodeFailedPrecondition},
 		{"busy", memory.ErrBusy, connect.CodeUnavailable},
+		{"paused", memory.ErrPaused, connect.CodeFailedPrecondition},
 		{"deadline", context.DeadlineExceeded, connect.CodeDeadlineExceeded},
 		{"canceled", context.Canceled, connect.CodeCanceled},
 	}

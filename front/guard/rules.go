@@ -15,6 +15,8 @@ const (
 	oneAgent   extent = iota // the memory of the request's agent
 	theServer                // settings, models, checks: the entry "*"
 	everything               // all agents' memory at once
+	anybody                  // nothing of an agent's: what the operator tells every client
+	anyClient                // what the operator tells every client
 )
 
 // rule is what a method needs.
@@ -27,31 +29,43 @@ type rule struct {
 // denied to everybody.
 func rules() map[string]rule {
 	return map[string]rule{
-		"Store":       {oneAgent, access.ReadWrite},
-		"Recall":      {oneAgent, access.Read},
-		"GetContents": {oneAgent, access.Read},
-		"List":        {oneAgent, access.Read},
-		"Update":      {oneAgent, access.ReadWrite},
-		"Delete":      {oneAgent, access.ReadWrite},
-		"Lock":        {oneAgent, access.ReadWrite},
-		"PutProfile":  {oneAgent, access.ReadWrite},
-		"Profiles":    {oneAgent, access.Read},
-		"Calibrate":   {oneAgent, access.ReadWrite},
-		"Export":      {oneAgent, access.Read},
-		"Settings":    {theServer, access.Read},
-		"SetSetting":  {theServer, access.ReadWrite},
-		"Models":      {theServer, access.Read},
-		"ChangeModel": {theServer, access.ReadWrite},
-		"Status":      {theServer, access.Read},
-		"Doctor":      {theServer, access.Read},
-		doctorFix:     {theServer, access.ReadWrite},
-		"Vacuum":      {theServer, access.ReadWrite},
-		"Backup":      {everything, access.ReadWrite},
+		"Store":            {oneAgent, access.ReadWrite},
+		"Recall":           {oneAgent, access.Read},
+		"GetContents":      {oneAgent, access.Read},
+		"List":             {oneAgent, access.Read},
+		"Update":           {oneAgent, access.ReadWrite},
+		"Delete":           {oneAgent, access.ReadWrite},
+		"Lock":             {oneAgent, access.ReadWrite},
+		"PutProfile":       {oneAgent, access.ReadWrite},
+		"Profiles":         {oneAgent, access.Read},
+		mergeSource:        {oneAgent, access.Read},
+		mergeMoved:         {oneAgent, access.ReadWrite},
+		"Merge":            {oneAgent, access.ReadWrite},
+		"Pause":            {oneAgent, access.ReadWrite},
+		"Paused":           {oneAgent, access.Read},
+		"Calibrate":        {oneAgent, access.ReadWrite},
+		"Calibrations":     {oneAgent, access.Read},
+		"DeepCheck":        {oneAgent, access.Read},
+		"Export":           {oneAgent, access.Read},
+		"Settings":         {theServer, access.Read},
+		"SetSetting":       {theServer, access.ReadWrite},
+		"Models":           {theServer, access.Read},
+		"ChangeModel":      {theServer, access.ReadWrite},
+		"Status":           {theServer, access.Read},
+		"Doctor":           {theServer, access.Read},
+		doctorFix:          {theServer, access.ReadWrite},
+		"Vacuum":           {theServer, access.ReadWrite},
+		"Backup":           {everything, access.ReadWrite},
+		"OperatingContext": {anyClient, access.None},
 	}
 }
 
-// doctorFix is Doctor when it is to mend what it finds.
-const doctorFix = "Doctor with fix"
+// Methods whose need depends on the request.
+const (
+	doctorFix   = "Doctor with fix"      // mends what it finds
+	mergeSource = "Merge from"           // reads the source; the target needs the rule of Merge
+	mergeMoved  = "Merge by moving from" // deletes at the source
+)
 
 // denied is one refusal. It wraps [access.ErrDenied].
 type denied struct{ text string }
@@ -70,14 +84,18 @@ func allow(ctx context.Context, all map[string]rule, method, agent string) error
 	}
 	held, whose := access.None, ""
 	switch need.extent {
+	case anyClient:
+		return nil
 	case oneAgent:
 		held, whose = client.Level(agent), "agent "+memory.Shape(agent)
 	case theServer:
 		held, whose = client.Server(), `the server (agent "*")`
+	case anybody:
+		held = access.Read
 	case everything:
 		held, whose = client.Everything(), `every agent (agent "*", and no agent below it)`
 	}
-	if held >= need.level && need.level > access.None {
+	if held >= need.level {
 		return nil
 	}
 	return &denied{fmt.Sprintf("%v: %s needs %s on %s; ask whoever keeps the file of grants", access.ErrDenied, method, need.level, whose)}

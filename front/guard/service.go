@@ -76,8 +76,41 @@ func (s *service) Profiles(ctx context.Context, agent string, userID *string) ([
 	return s.inner.Profiles(ctx, agent, userID)
 }
 
+// Merge needs the target's memory and the source's. Both refusals say which.
+func (s *service) Merge(ctx context.Context, r coordinator.MergeRequest) (*coordinator.MergeResponse, error) {
+	from := mergeMoved
+	if r.Mode == "" || r.Mode == "copy" {
+		from = mergeSource
+	}
+	if err := s.allow(ctx, from, r.Source); err != nil {
+		return nil, err
+	}
+	return guarded(ctx, s, "Merge", r.Target, r, s.inner.Merge)
+}
+
+func (s *service) Pause(ctx context.Context, r coordinator.PauseRequest) (*coordinator.PauseState, error) {
+	return guarded(ctx, s, "Pause", r.Agent, r, s.inner.Pause)
+}
+
+func (s *service) Paused(ctx context.Context, agent string) (*coordinator.PauseState, error) {
+	return guarded(ctx, s, "Paused", agent, agent, s.inner.Paused)
+}
+
 func (s *service) Calibrate(ctx context.Context, r coordinator.CalibrateRequest) (*coordinator.CalibrateResponse, error) {
 	return guarded(ctx, s, "Calibrate", r.Agent, r, s.inner.Calibrate)
+}
+
+func (s *service) Calibrations(ctx context.Context, agent string) ([]coordinator.Calibration, error) {
+	return guarded(ctx, s, "Calibrations", agent, agent, s.inner.Calibrations)
+}
+
+func (s *service) DeepCheck(ctx context.Context, r coordinator.DeepCheckRequest) (*coordinator.DeepCheckResponse, error) {
+	return guarded(ctx, s, "DeepCheck", r.Agent, r, s.inner.DeepCheck)
+}
+
+// OperatingContext is for every client: the operator wrote it for them.
+func (s *service) OperatingContext(ctx context.Context, section string) (*coordinator.OperatingContext, error) {
+	return guarded(ctx, s, "OperatingContext", "", section, s.inner.OperatingContext)
 }
 
 func (s *service) Settings(ctx context.Context) ([]coordinator.Setting, error) {

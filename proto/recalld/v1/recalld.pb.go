@@ -42,7 +42,7 @@ const (
 type ErrorDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kinds: invalid, not_found, locked, read_only, full, corrupt, too_new, busy,
-	// deadline, canceled.
+	// paused, deadline, canceled.
 	Kinds []string `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	// FieldError is set when one input is to blame.
 	FieldError    *FieldError `protobuf:"bytes,2,opt,name=field_error,json=fieldError,proto3" json:"field_error,omitempty"`
@@ -2723,7 +2723,7 @@ type CalibrateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`       // separation (default), percentile, zscore
-	Precision     string                 `protobuf:"bytes,3,opt,name=precision,proto3" json:"precision,omitempty"` // strict, balanced (default), lenient
+	Precision     string                 `protobuf:"bytes,3,opt,name=precision,proto3" json:"precision,omitempty"` // strict, balanced, lenient; empty: the agent's last, else balanced
 	Parameter     float64                `protobuf:"fixed64,4,opt,name=parameter,proto3" json:"parameter,omitempty"`
 	DryRun        bool                   `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2979,6 +2979,710 @@ func (x *Calibration) GetMeasured() string {
 	return ""
 }
 
+type CalibrationsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CalibrationsRequest) Reset() {
+	*x = CalibrationsRequest{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CalibrationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CalibrationsRequest) ProtoMessage() {}
+
+func (x *CalibrationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CalibrationsRequest.ProtoReflect.Descriptor instead.
+func (*CalibrationsRequest) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *CalibrationsRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+type CalibrationsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Calibrations  []*Calibration         `protobuf:"bytes,1,rep,name=calibrations,proto3" json:"calibrations,omitempty"` // by model and signal
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CalibrationsResponse) Reset() {
+	*x = CalibrationsResponse{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CalibrationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CalibrationsResponse) ProtoMessage() {}
+
+func (x *CalibrationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CalibrationsResponse.ProtoReflect.Descriptor instead.
+func (*CalibrationsResponse) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *CalibrationsResponse) GetCalibrations() []*Calibration {
+	if x != nil {
+		return x.Calibrations
+	}
+	return nil
+}
+
+type MergeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	Target        string                 `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	Mode          string                 `protobuf:"bytes,3,opt,name=mode,proto3" json:"mode,omitempty"` // copy (default), move
+	DryRun        bool                   `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MergeRequest) Reset() {
+	*x = MergeRequest{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MergeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MergeRequest) ProtoMessage() {}
+
+func (x *MergeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MergeRequest.ProtoReflect.Descriptor instead.
+func (*MergeRequest) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *MergeRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *MergeRequest) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *MergeRequest) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *MergeRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+type MergeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Merged        *MergeCounts           `protobuf:"bytes,1,opt,name=merged,proto3" json:"merged,omitempty"`
+	Skipped       *MergeCounts           `protobuf:"bytes,2,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	Rejected      []string               `protobuf:"bytes,3,rep,name=rejected,proto3" json:"rejected,omitempty"`
+	Moved         int64                  `protobuf:"varint,4,opt,name=moved,proto3" json:"moved,omitempty"`
+	Locked        []string               `protobuf:"bytes,5,rep,name=locked,proto3" json:"locked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MergeResponse) Reset() {
+	*x = MergeResponse{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MergeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MergeResponse) ProtoMessage() {}
+
+func (x *MergeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MergeResponse.ProtoReflect.Descriptor instead.
+func (*MergeResponse) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *MergeResponse) GetMerged() *MergeCounts {
+	if x != nil {
+		return x.Merged
+	}
+	return nil
+}
+
+func (x *MergeResponse) GetSkipped() *MergeCounts {
+	if x != nil {
+		return x.Skipped
+	}
+	return nil
+}
+
+func (x *MergeResponse) GetRejected() []string {
+	if x != nil {
+		return x.Rejected
+	}
+	return nil
+}
+
+func (x *MergeResponse) GetMoved() int64 {
+	if x != nil {
+		return x.Moved
+	}
+	return 0
+}
+
+func (x *MergeResponse) GetLocked() []string {
+	if x != nil {
+		return x.Locked
+	}
+	return nil
+}
+
+type MergeCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Memories      int64                  `protobuf:"varint,1,opt,name=memories,proto3" json:"memories,omitempty"`
+	Episodes      int64                  `protobuf:"varint,2,opt,name=episodes,proto3" json:"episodes,omitempty"`
+	Profiles      int64                  `protobuf:"varint,3,opt,name=profiles,proto3" json:"profiles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MergeCounts) Reset() {
+	*x = MergeCounts{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MergeCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MergeCounts) ProtoMessage() {}
+
+func (x *MergeCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MergeCounts.ProtoReflect.Descriptor instead.
+func (*MergeCounts) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *MergeCounts) GetMemories() int64 {
+	if x != nil {
+		return x.Memories
+	}
+	return 0
+}
+
+func (x *MergeCounts) GetEpisodes() int64 {
+	if x != nil {
+		return x.Episodes
+	}
+	return 0
+}
+
+func (x *MergeCounts) GetProfiles() int64 {
+	if x != nil {
+		return x.Profiles
+	}
+	return 0
+}
+
+type PauseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Seconds       int64                  `protobuf:"varint,2,opt,name=seconds,proto3" json:"seconds,omitempty"` // 1 to 86,400; 0 ends the pause
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseRequest) Reset() {
+	*x = PauseRequest{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseRequest) ProtoMessage() {}
+
+func (x *PauseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
+func (*PauseRequest) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *PauseRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *PauseRequest) GetSeconds() int64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+type PausedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PausedRequest) Reset() {
+	*x = PausedRequest{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PausedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PausedRequest) ProtoMessage() {}
+
+func (x *PausedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PausedRequest.ProtoReflect.Descriptor instead.
+func (*PausedRequest) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *PausedRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+type PauseState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Paused        bool                   `protobuf:"varint,1,opt,name=paused,proto3" json:"paused,omitempty"`
+	Until         string                 `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	SecondsLeft   int64                  `protobuf:"varint,3,opt,name=seconds_left,json=secondsLeft,proto3" json:"seconds_left,omitempty"`
+	WasPaused     bool                   `protobuf:"varint,4,opt,name=was_paused,json=wasPaused,proto3" json:"was_paused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseState) Reset() {
+	*x = PauseState{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseState) ProtoMessage() {}
+
+func (x *PauseState) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseState.ProtoReflect.Descriptor instead.
+func (*PauseState) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *PauseState) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *PauseState) GetUntil() string {
+	if x != nil {
+		return x.Until
+	}
+	return ""
+}
+
+func (x *PauseState) GetSecondsLeft() int64 {
+	if x != nil {
+		return x.SecondsLeft
+	}
+	return 0
+}
+
+func (x *PauseState) GetWasPaused() bool {
+	if x != nil {
+		return x.WasPaused
+	}
+	return false
+}
+
+type DeepCheckRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Checks        []string               `protobuf:"bytes,2,rep,name=checks,proto3" json:"checks,omitempty"` // empty: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeepCheckRequest) Reset() {
+	*x = DeepCheckRequest{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeepCheckRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeepCheckRequest) ProtoMessage() {}
+
+func (x *DeepCheckRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeepCheckRequest.ProtoReflect.Descriptor instead.
+func (*DeepCheckRequest) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *DeepCheckRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *DeepCheckRequest) GetChecks() []string {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
+type DeepCheckResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Scanned       int64                  `protobuf:"varint,2,opt,name=scanned,proto3" json:"scanned,omitempty"`
+	Partial       bool                   `protobuf:"varint,3,opt,name=partial,proto3" json:"partial,omitempty"`
+	Checks        []*CheckResult         `protobuf:"bytes,4,rep,name=checks,proto3" json:"checks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeepCheckResponse) Reset() {
+	*x = DeepCheckResponse{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeepCheckResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeepCheckResponse) ProtoMessage() {}
+
+func (x *DeepCheckResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeepCheckResponse.ProtoReflect.Descriptor instead.
+func (*DeepCheckResponse) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *DeepCheckResponse) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *DeepCheckResponse) GetScanned() int64 {
+	if x != nil {
+		return x.Scanned
+	}
+	return 0
+}
+
+func (x *DeepCheckResponse) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
+func (x *DeepCheckResponse) GetChecks() []*CheckResult {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
+type OperatingContextRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Section       string                 `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"` // empty: the overview
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperatingContextRequest) Reset() {
+	*x = OperatingContextRequest{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperatingContextRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperatingContextRequest) ProtoMessage() {}
+
+func (x *OperatingContextRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperatingContextRequest.ProtoReflect.Descriptor instead.
+func (*OperatingContextRequest) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *OperatingContextRequest) GetSection() string {
+	if x != nil {
+		return x.Section
+	}
+	return ""
+}
+
+type OperatingContextResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Enabled       bool                   `protobuf:"varint,1,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	Revision      string                 `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Summary       string                 `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
+	Sections      []string               `protobuf:"bytes,4,rep,name=sections,proto3" json:"sections,omitempty"`
+	Section       string                 `protobuf:"bytes,5,opt,name=section,proto3" json:"section,omitempty"`
+	Body          string                 `protobuf:"bytes,6,opt,name=body,proto3" json:"body,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperatingContextResponse) Reset() {
+	*x = OperatingContextResponse{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperatingContextResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperatingContextResponse) ProtoMessage() {}
+
+func (x *OperatingContextResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperatingContextResponse.ProtoReflect.Descriptor instead.
+func (*OperatingContextResponse) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *OperatingContextResponse) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *OperatingContextResponse) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
+func (x *OperatingContextResponse) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
+func (x *OperatingContextResponse) GetSections() []string {
+	if x != nil {
+		return x.Sections
+	}
+	return nil
+}
+
+func (x *OperatingContextResponse) GetSection() string {
+	if x != nil {
+		return x.Section
+	}
+	return ""
+}
+
+func (x *OperatingContextResponse) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
 type SettingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2987,7 +3691,7 @@ type SettingsRequest struct {
 
 func (x *SettingsRequest) Reset() {
 	*x = SettingsRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2999,7 +3703,7 @@ func (x *SettingsRequest) String() string {
 func (*SettingsRequest) ProtoMessage() {}
 
 func (x *SettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3012,7 +3716,7 @@ func (x *SettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettingsRequest.ProtoReflect.Descriptor instead.
 func (*SettingsRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{38}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{50}
 }
 
 type SettingsResponse struct {
@@ -3024,7 +3728,7 @@ type SettingsResponse struct {
 
 func (x *SettingsResponse) Reset() {
 	*x = SettingsResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3036,7 +3740,7 @@ func (x *SettingsResponse) String() string {
 func (*SettingsResponse) ProtoMessage() {}
 
 func (x *SettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3049,7 +3753,7 @@ func (x *SettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettingsResponse.ProtoReflect.Descriptor instead.
 func (*SettingsResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{39}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SettingsResponse) GetSettings() []*Setting {
@@ -3069,7 +3773,7 @@ type SetSettingRequest struct {
 
 func (x *SetSettingRequest) Reset() {
 	*x = SetSettingRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3081,7 +3785,7 @@ func (x *SetSettingRequest) String() string {
 func (*SetSettingRequest) ProtoMessage() {}
 
 func (x *SetSettingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3094,7 +3798,7 @@ func (x *SetSettingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSettingRequest.ProtoReflect.Descriptor instead.
 func (*SetSettingRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{40}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SetSettingRequest) GetName() string {
@@ -3125,7 +3829,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3137,7 +3841,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3150,7 +3854,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{41}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Setting) GetName() string {
@@ -3203,7 +3907,7 @@ type ModelsRequest struct {
 
 func (x *ModelsRequest) Reset() {
 	*x = ModelsRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3215,7 +3919,7 @@ func (x *ModelsRequest) String() string {
 func (*ModelsRequest) ProtoMessage() {}
 
 func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3228,7 +3932,7 @@ func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelsRequest.ProtoReflect.Descriptor instead.
 func (*ModelsRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{42}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{54}
 }
 
 type ModelsResponse struct {
@@ -3240,7 +3944,7 @@ type ModelsResponse struct {
 
 func (x *ModelsResponse) Reset() {
 	*x = ModelsResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3252,7 +3956,7 @@ func (x *ModelsResponse) String() string {
 func (*ModelsResponse) ProtoMessage() {}
 
 func (x *ModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3265,7 +3969,7 @@ func (x *ModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelsResponse.ProtoReflect.Descriptor instead.
 func (*ModelsResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{43}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ModelsResponse) GetModels() []*ModelState {
@@ -3286,7 +3990,7 @@ type ModelRequest struct {
 
 func (x *ModelRequest) Reset() {
 	*x = ModelRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3298,7 +4002,7 @@ func (x *ModelRequest) String() string {
 func (*ModelRequest) ProtoMessage() {}
 
 func (x *ModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3311,7 +4015,7 @@ func (x *ModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelRequest.ProtoReflect.Descriptor instead.
 func (*ModelRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{44}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ModelRequest) GetAction() string {
@@ -3352,7 +4056,7 @@ type ModelState struct {
 
 func (x *ModelState) Reset() {
 	*x = ModelState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3364,7 +4068,7 @@ func (x *ModelState) String() string {
 func (*ModelState) ProtoMessage() {}
 
 func (x *ModelState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3377,7 +4081,7 @@ func (x *ModelState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelState.ProtoReflect.Descriptor instead.
 func (*ModelState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{45}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ModelState) GetId() int64 {
@@ -3451,7 +4155,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3463,7 +4167,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3476,7 +4180,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{46}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{58}
 }
 
 type StatusResponse struct {
@@ -3500,7 +4204,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3512,7 +4216,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3525,7 +4229,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{47}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StatusResponse) GetVersion() string {
@@ -3631,7 +4335,7 @@ type QueueState struct {
 
 func (x *QueueState) Reset() {
 	*x = QueueState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3643,7 +4347,7 @@ func (x *QueueState) String() string {
 func (*QueueState) ProtoMessage() {}
 
 func (x *QueueState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3656,7 +4360,7 @@ func (x *QueueState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueState.ProtoReflect.Descriptor instead.
 func (*QueueState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{48}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *QueueState) GetPending() int64 {
@@ -3697,7 +4401,7 @@ type DoctorRequest struct {
 
 func (x *DoctorRequest) Reset() {
 	*x = DoctorRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3709,7 +4413,7 @@ func (x *DoctorRequest) String() string {
 func (*DoctorRequest) ProtoMessage() {}
 
 func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3722,7 +4426,7 @@ func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoctorRequest.ProtoReflect.Descriptor instead.
 func (*DoctorRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{49}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *DoctorRequest) GetChecks() []string {
@@ -3749,7 +4453,7 @@ type DoctorResponse struct {
 
 func (x *DoctorResponse) Reset() {
 	*x = DoctorResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3761,7 +4465,7 @@ func (x *DoctorResponse) String() string {
 func (*DoctorResponse) ProtoMessage() {}
 
 func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3774,7 +4478,7 @@ func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoctorResponse.ProtoReflect.Descriptor instead.
 func (*DoctorResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{50}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *DoctorResponse) GetOk() bool {
@@ -3805,7 +4509,7 @@ type CheckResult struct {
 
 func (x *CheckResult) Reset() {
 	*x = CheckResult{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3817,7 +4521,7 @@ func (x *CheckResult) String() string {
 func (*CheckResult) ProtoMessage() {}
 
 func (x *CheckResult) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3830,7 +4534,7 @@ func (x *CheckResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResult.ProtoReflect.Descriptor instead.
 func (*CheckResult) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{51}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CheckResult) GetName() string {
@@ -3884,7 +4588,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3896,7 +4600,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3909,7 +4613,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{52}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *BackupRequest) GetPath() string {
@@ -3927,7 +4631,7 @@ type VacuumRequest struct {
 
 func (x *VacuumRequest) Reset() {
 	*x = VacuumRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3939,7 +4643,7 @@ func (x *VacuumRequest) String() string {
 func (*VacuumRequest) ProtoMessage() {}
 
 func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3952,7 +4656,7 @@ func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VacuumRequest.ProtoReflect.Descriptor instead.
 func (*VacuumRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{53}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{65}
 }
 
 // Progress counts up to `total`, both in the operation's own unit.
@@ -3966,7 +4670,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3978,7 +4682,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3991,7 +4695,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{54}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Progress) GetDone() int64 {
@@ -4019,7 +4723,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4031,7 +4735,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4044,7 +4748,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{55}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ExportRequest) GetAgent() string {
@@ -4078,7 +4782,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4090,7 +4794,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4103,7 +4807,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{56}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ExportResponse) GetLines() []string {
@@ -4402,7 +5106,55 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\tpositives\x18\t \x01(\x03R\tpositives\x12\x1c\n" +
 	"\tnegatives\x18\n" +
 	" \x01(\x03R\tnegatives\x12\x1a\n" +
-	"\bmeasured\x18\v \x01(\tR\bmeasured\"\x11\n" +
+	"\bmeasured\x18\v \x01(\tR\bmeasured\"+\n" +
+	"\x13CalibrationsRequest\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\"S\n" +
+	"\x14CalibrationsResponse\x12;\n" +
+	"\fcalibrations\x18\x01 \x03(\v2\x17.recalld.v1.CalibrationR\fcalibrations\"k\n" +
+	"\fMergeRequest\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\x12\x12\n" +
+	"\x04mode\x18\x03 \x01(\tR\x04mode\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\xbd\x01\n" +
+	"\rMergeResponse\x12/\n" +
+	"\x06merged\x18\x01 \x01(\v2\x17.recalld.v1.MergeCountsR\x06merged\x121\n" +
+	"\askipped\x18\x02 \x01(\v2\x17.recalld.v1.MergeCountsR\askipped\x12\x1a\n" +
+	"\brejected\x18\x03 \x03(\tR\brejected\x12\x14\n" +
+	"\x05moved\x18\x04 \x01(\x03R\x05moved\x12\x16\n" +
+	"\x06locked\x18\x05 \x03(\tR\x06locked\"a\n" +
+	"\vMergeCounts\x12\x1a\n" +
+	"\bmemories\x18\x01 \x01(\x03R\bmemories\x12\x1a\n" +
+	"\bepisodes\x18\x02 \x01(\x03R\bepisodes\x12\x1a\n" +
+	"\bprofiles\x18\x03 \x01(\x03R\bprofiles\">\n" +
+	"\fPauseRequest\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
+	"\aseconds\x18\x02 \x01(\x03R\aseconds\"%\n" +
+	"\rPausedRequest\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\"|\n" +
+	"\n" +
+	"PauseState\x12\x16\n" +
+	"\x06paused\x18\x01 \x01(\bR\x06paused\x12\x14\n" +
+	"\x05until\x18\x02 \x01(\tR\x05until\x12!\n" +
+	"\fseconds_left\x18\x03 \x01(\x03R\vsecondsLeft\x12\x1d\n" +
+	"\n" +
+	"was_paused\x18\x04 \x01(\bR\twasPaused\"@\n" +
+	"\x10DeepCheckRequest\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x16\n" +
+	"\x06checks\x18\x02 \x03(\tR\x06checks\"\x8e\x01\n" +
+	"\x11DeepCheckResponse\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
+	"\ascanned\x18\x02 \x01(\x03R\ascanned\x12\x18\n" +
+	"\apartial\x18\x03 \x01(\bR\apartial\x12/\n" +
+	"\x06checks\x18\x04 \x03(\v2\x17.recalld.v1.CheckResultR\x06checks\"3\n" +
+	"\x17OperatingContextRequest\x12\x18\n" +
+	"\asection\x18\x01 \x01(\tR\asection\"\xb4\x01\n" +
+	"\x18OperatingContextResponse\x12\x18\n" +
+	"\aenabled\x18\x01 \x01(\bR\aenabled\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\tR\brevision\x12\x18\n" +
+	"\asummary\x18\x03 \x01(\tR\asummary\x12\x1a\n" +
+	"\bsections\x18\x04 \x03(\tR\bsections\x12\x18\n" +
+	"\asection\x18\x05 \x01(\tR\asection\x12\x12\n" +
+	"\x04body\x18\x06 \x01(\tR\x04body\"\x11\n" +
 	"\x0fSettingsRequest\"C\n" +
 	"\x10SettingsResponse\x12/\n" +
 	"\bsettings\x18\x01 \x03(\v2\x13.recalld.v1.SettingR\bsettings\"=\n" +
@@ -4485,7 +5237,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\n" +
 	"\b_channel\"&\n" +
 	"\x0eExportResponse\x12\x14\n" +
-	"\x05lines\x18\x01 \x03(\tR\x05lines2\xdf\t\n" +
+	"\x05lines\x18\x01 \x03(\tR\x05lines2\x91\r\n" +
 	"\rMemoryService\x12<\n" +
 	"\x05Store\x12\x18.recalld.v1.StoreRequest\x1a\x19.recalld.v1.StoreResponse\x12?\n" +
 	"\x06Recall\x12\x19.recalld.v1.RecallRequest\x1a\x1a.recalld.v1.RecallResponse\x12H\n" +
@@ -4497,7 +5249,13 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\n" +
 	"PutProfile\x12\x1a.recalld.v1.ProfileRequest\x1a\x13.recalld.v1.Profile\x12E\n" +
 	"\bProfiles\x12\x1b.recalld.v1.ProfilesRequest\x1a\x1c.recalld.v1.ProfilesResponse\x12H\n" +
-	"\tCalibrate\x12\x1c.recalld.v1.CalibrateRequest\x1a\x1d.recalld.v1.CalibrateResponse\x12E\n" +
+	"\tCalibrate\x12\x1c.recalld.v1.CalibrateRequest\x1a\x1d.recalld.v1.CalibrateResponse\x12Q\n" +
+	"\fCalibrations\x12\x1f.recalld.v1.CalibrationsRequest\x1a .recalld.v1.CalibrationsResponse\x12<\n" +
+	"\x05Merge\x12\x18.recalld.v1.MergeRequest\x1a\x19.recalld.v1.MergeResponse\x129\n" +
+	"\x05Pause\x12\x18.recalld.v1.PauseRequest\x1a\x16.recalld.v1.PauseState\x12;\n" +
+	"\x06Paused\x12\x19.recalld.v1.PausedRequest\x1a\x16.recalld.v1.PauseState\x12H\n" +
+	"\tDeepCheck\x12\x1c.recalld.v1.DeepCheckRequest\x1a\x1d.recalld.v1.DeepCheckResponse\x12]\n" +
+	"\x10OperatingContext\x12#.recalld.v1.OperatingContextRequest\x1a$.recalld.v1.OperatingContextResponse\x12E\n" +
 	"\bSettings\x12\x1b.recalld.v1.SettingsRequest\x1a\x1c.recalld.v1.SettingsResponse\x12@\n" +
 	"\n" +
 	"SetSetting\x12\x1d.recalld.v1.SetSettingRequest\x1a\x13.recalld.v1.Setting\x12?\n" +
@@ -4521,65 +5279,77 @@ func file_recalld_v1_recalld_proto_rawDescGZIP() []byte {
 	return file_recalld_v1_recalld_proto_rawDescData
 }
 
-var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_recalld_v1_recalld_proto_goTypes = []any{
-	(*ErrorDetail)(nil),       // 0: recalld.v1.ErrorDetail
-	(*FieldError)(nil),        // 1: recalld.v1.FieldError
-	(*TextList)(nil),          // 2: recalld.v1.TextList
-	(*Source)(nil),            // 3: recalld.v1.Source
-	(*StoreRequest)(nil),      // 4: recalld.v1.StoreRequest
-	(*StoreItem)(nil),         // 5: recalld.v1.StoreItem
-	(*StoreResponse)(nil),     // 6: recalld.v1.StoreResponse
-	(*StoreResult)(nil),       // 7: recalld.v1.StoreResult
-	(*RecallRequest)(nil),     // 8: recalld.v1.RecallRequest
-	(*RecallResponse)(nil),    // 9: recalld.v1.RecallResponse
-	(*Coverage)(nil),          // 10: recalld.v1.Coverage
-	(*Degradation)(nil),       // 11: recalld.v1.Degradation
-	(*Advisory)(nil),          // 12: recalld.v1.Advisory
-	(*Row)(nil),               // 13: recalld.v1.Row
-	(*MatchReason)(nil),       // 14: recalld.v1.MatchReason
-	(*ArmVote)(nil),           // 15: recalld.v1.ArmVote
-	(*Confidence)(nil),        // 16: recalld.v1.Confidence
-	(*Explanation)(nil),       // 17: recalld.v1.Explanation
-	(*GateReport)(nil),        // 18: recalld.v1.GateReport
-	(*ArmReport)(nil),         // 19: recalld.v1.ArmReport
-	(*ArmRanked)(nil),         // 20: recalld.v1.ArmRanked
-	(*Exclusion)(nil),         // 21: recalld.v1.Exclusion
-	(*ContentsRequest)(nil),   // 22: recalld.v1.ContentsRequest
-	(*ContentsResponse)(nil),  // 23: recalld.v1.ContentsResponse
-	(*ListRequest)(nil),       // 24: recalld.v1.ListRequest
-	(*ListResponse)(nil),      // 25: recalld.v1.ListResponse
-	(*UpdateRequest)(nil),     // 26: recalld.v1.UpdateRequest
-	(*DeleteRequest)(nil),     // 27: recalld.v1.DeleteRequest
-	(*DeleteResponse)(nil),    // 28: recalld.v1.DeleteResponse
-	(*LockRequest)(nil),       // 29: recalld.v1.LockRequest
-	(*LockResponse)(nil),      // 30: recalld.v1.LockResponse
-	(*ProfileRequest)(nil),    // 31: recalld.v1.ProfileRequest
-	(*ProfilesRequest)(nil),   // 32: recalld.v1.ProfilesRequest
-	(*ProfilesResponse)(nil),  // 33: recalld.v1.ProfilesResponse
-	(*Profile)(nil),           // 34: recalld.v1.Profile
-	(*CalibrateRequest)(nil),  // 35: recalld.v1.CalibrateRequest
-	(*CalibrateResponse)(nil), // 36: recalld.v1.CalibrateResponse
-	(*Calibration)(nil),       // 37: recalld.v1.Calibration
-	(*SettingsRequest)(nil),   // 38: recalld.v1.SettingsRequest
-	(*SettingsResponse)(nil),  // 39: recalld.v1.SettingsResponse
-	(*SetSettingRequest)(nil), // 40: recalld.v1.SetSettingRequest
-	(*Setting)(nil),           // 41: recalld.v1.Setting
-	(*ModelsRequest)(nil),     // 42: recalld.v1.ModelsRequest
-	(*ModelsResponse)(nil),    // 43: recalld.v1.ModelsResponse
-	(*ModelRequest)(nil),      // 44: recalld.v1.ModelRequest
-	(*ModelState)(nil),        // 45: recalld.v1.ModelState
-	(*StatusRequest)(nil),     // 46: recalld.v1.StatusRequest
-	(*StatusResponse)(nil),    // 47: recalld.v1.StatusResponse
-	(*QueueState)(nil),        // 48: recalld.v1.QueueState
-	(*DoctorRequest)(nil),     // 49: recalld.v1.DoctorRequest
-	(*DoctorResponse)(nil),    // 50: recalld.v1.DoctorResponse
-	(*CheckResult)(nil),       // 51: recalld.v1.CheckResult
-	(*BackupRequest)(nil),     // 52: recalld.v1.BackupRequest
-	(*VacuumRequest)(nil),     // 53: recalld.v1.VacuumRequest
-	(*Progress)(nil),          // 54: recalld.v1.Progress
-	(*ExportRequest)(nil),     // 55: recalld.v1.ExportRequest
-	(*ExportResponse)(nil),    // 56: recalld.v1.ExportResponse
+	(*ErrorDetail)(nil),              // 0: recalld.v1.ErrorDetail
+	(*FieldError)(nil),               // 1: recalld.v1.FieldError
+	(*TextList)(nil),                 // 2: recalld.v1.TextList
+	(*Source)(nil),                   // 3: recalld.v1.Source
+	(*StoreRequest)(nil),             // 4: recalld.v1.StoreRequest
+	(*StoreItem)(nil),                // 5: recalld.v1.StoreItem
+	(*StoreResponse)(nil),            // 6: recalld.v1.StoreResponse
+	(*StoreResult)(nil),              // 7: recalld.v1.StoreResult
+	(*RecallRequest)(nil),            // 8: recalld.v1.RecallRequest
+	(*RecallResponse)(nil),           // 9: recalld.v1.RecallResponse
+	(*Coverage)(nil),                 // 10: recalld.v1.Coverage
+	(*Degradation)(nil),              // 11: recalld.v1.Degradation
+	(*Advisory)(nil),                 // 12: recalld.v1.Advisory
+	(*Row)(nil),                      // 13: recalld.v1.Row
+	(*MatchReason)(nil),              // 14: recalld.v1.MatchReason
+	(*ArmVote)(nil),                  // 15: recalld.v1.ArmVote
+	(*Confidence)(nil),               // 16: recalld.v1.Confidence
+	(*Explanation)(nil),              // 17: recalld.v1.Explanation
+	(*GateReport)(nil),               // 18: recalld.v1.GateReport
+	(*ArmReport)(nil),                // 19: recalld.v1.ArmReport
+	(*ArmRanked)(nil),                // 20: recalld.v1.ArmRanked
+	(*Exclusion)(nil),                // 21: recalld.v1.Exclusion
+	(*ContentsRequest)(nil),          // 22: recalld.v1.ContentsRequest
+	(*ContentsResponse)(nil),         // 23: recalld.v1.ContentsResponse
+	(*ListRequest)(nil),              // 24: recalld.v1.ListRequest
+	(*ListResponse)(nil),             // 25: recalld.v1.ListResponse
+	(*UpdateRequest)(nil),            // 26: recalld.v1.UpdateRequest
+	(*DeleteRequest)(nil),            // 27: recalld.v1.DeleteRequest
+	(*DeleteResponse)(nil),           // 28: recalld.v1.DeleteResponse
+	(*LockRequest)(nil),              // 29: recalld.v1.LockRequest
+	(*LockResponse)(nil),             // 30: recalld.v1.LockResponse
+	(*ProfileRequest)(nil),           // 31: recalld.v1.ProfileRequest
+	(*ProfilesRequest)(nil),          // 32: recalld.v1.ProfilesRequest
+	(*ProfilesResponse)(nil),         // 33: recalld.v1.ProfilesResponse
+	(*Profile)(nil),                  // 34: recalld.v1.Profile
+	(*CalibrateRequest)(nil),         // 35: recalld.v1.CalibrateRequest
+	(*CalibrateResponse)(nil),        // 36: recalld.v1.CalibrateResponse
+	(*Calibration)(nil),              // 37: recalld.v1.Calibration
+	(*CalibrationsRequest)(nil),      // 38: recalld.v1.CalibrationsRequest
+	(*CalibrationsResponse)(nil),     // 39: recalld.v1.CalibrationsResponse
+	(*MergeRequest)(nil),             // 40: recalld.v1.MergeRequest
+	(*MergeResponse)(nil),            // 41: recalld.v1.MergeResponse
+	(*MergeCounts)(nil),              // 42: recalld.v1.MergeCounts
+	(*PauseRequest)(nil),             // 43: recalld.v1.PauseRequest
+	(*PausedRequest)(nil),            // 44: recalld.v1.PausedRequest
+	(*PauseState)(nil),               // 45: recalld.v1.PauseState
+	(*DeepCheckRequest)(nil),         // 46: recalld.v1.DeepCheckRequest
+	(*DeepCheckResponse)(nil),        // 47: recalld.v1.DeepCheckResponse
+	(*OperatingContextRequest)(nil),  // 48: recalld.v1.OperatingContextRequest
+	(*OperatingContextResponse)(nil), // 49: recalld.v1.OperatingContextResponse
+	(*SettingsRequest)(nil),          // 50: recalld.v1.SettingsRequest
+	(*SettingsResponse)(nil),         // 51: recalld.v1.SettingsResponse
+	(*SetSettingRequest)(nil),        // 52: recalld.v1.SetSettingRequest
+	(*Setting)(nil),                  // 53: recalld.v1.Setting
+	(*ModelsRequest)(nil),            // 54: recalld.v1.ModelsRequest
+	(*ModelsResponse)(nil),           // 55: recalld.v1.ModelsResponse
+	(*ModelRequest)(nil),             // 56: recalld.v1.ModelRequest
+	(*ModelState)(nil),               // 57: recalld.v1.ModelState
+	(*StatusRequest)(nil),            // 58: recalld.v1.StatusRequest
+	(*StatusResponse)(nil),           // 59: recalld.v1.StatusResponse
+	(*QueueState)(nil),               // 60: recalld.v1.QueueState
+	(*DoctorRequest)(nil),            // 61: recalld.v1.DoctorRequest
+	(*DoctorResponse)(nil),           // 62: recalld.v1.DoctorResponse
+	(*CheckResult)(nil),              // 63: recalld.v1.CheckResult
+	(*BackupRequest)(nil),            // 64: recalld.v1.BackupRequest
+	(*VacuumRequest)(nil),            // 65: recalld.v1.VacuumRequest
+	(*Progress)(nil),                 // 66: recalld.v1.Progress
+	(*ExportRequest)(nil),            // 67: recalld.v1.ExportRequest
+	(*ExportResponse)(nil),           // 68: recalld.v1.ExportResponse
 }
 var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	1,  // 0: recalld.v1.ErrorDetail.field_error:type_name -> recalld.v1.FieldError
@@ -4608,55 +5378,71 @@ var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	34, // 23: recalld.v1.ProfilesResponse.profiles:type_name -> recalld.v1.Profile
 	37, // 24: recalld.v1.CalibrateResponse.results:type_name -> recalld.v1.Calibration
 	11, // 25: recalld.v1.CalibrateResponse.skipped:type_name -> recalld.v1.Degradation
-	41, // 26: recalld.v1.SettingsResponse.settings:type_name -> recalld.v1.Setting
-	45, // 27: recalld.v1.ModelsResponse.models:type_name -> recalld.v1.ModelState
-	48, // 28: recalld.v1.StatusResponse.queue:type_name -> recalld.v1.QueueState
-	45, // 29: recalld.v1.StatusResponse.model:type_name -> recalld.v1.ModelState
-	12, // 30: recalld.v1.StatusResponse.advisory:type_name -> recalld.v1.Advisory
-	51, // 31: recalld.v1.DoctorResponse.checks:type_name -> recalld.v1.CheckResult
-	4,  // 32: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
-	8,  // 33: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
-	22, // 34: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
-	24, // 35: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
-	26, // 36: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
-	27, // 37: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
-	29, // 38: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
-	31, // 39: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
-	32, // 40: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
-	35, // 41: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
-	38, // 42: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
-	40, // 43: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
-	42, // 44: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
-	44, // 45: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
-	46, // 46: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
-	49, // 47: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
-	52, // 48: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
-	53, // 49: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
-	55, // 50: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
-	6,  // 51: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
-	9,  // 52: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
-	23, // 53: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
-	25, // 54: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
-	13, // 55: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
-	28, // 56: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
-	30, // 57: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
-	34, // 58: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
-	33, // 59: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
-	36, // 60: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
-	39, // 61: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
-	41, // 62: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
-	43, // 63: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
-	45, // 64: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
-	47, // 65: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
-	50, // 66: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
-	54, // 67: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
-	54, // 68: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
-	56, // 69: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
-	51, // [51:70] is the sub-list for method output_type
-	32, // [32:51] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	37, // 26: recalld.v1.CalibrationsResponse.calibrations:type_name -> recalld.v1.Calibration
+	42, // 27: recalld.v1.MergeResponse.merged:type_name -> recalld.v1.MergeCounts
+	42, // 28: recalld.v1.MergeResponse.skipped:type_name -> recalld.v1.MergeCounts
+	63, // 29: recalld.v1.DeepCheckResponse.checks:type_name -> recalld.v1.CheckResult
+	53, // 30: recalld.v1.SettingsResponse.settings:type_name -> recalld.v1.Setting
+	57, // 31: recalld.v1.ModelsResponse.models:type_name -> recalld.v1.ModelState
+	60, // 32: recalld.v1.StatusResponse.queue:type_name -> recalld.v1.QueueState
+	57, // 33: recalld.v1.StatusResponse.model:type_name -> recalld.v1.ModelState
+	12, // 34: recalld.v1.StatusResponse.advisory:type_name -> recalld.v1.Advisory
+	63, // 35: recalld.v1.DoctorResponse.checks:type_name -> recalld.v1.CheckResult
+	4,  // 36: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
+	8,  // 37: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
+	22, // 38: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
+	24, // 39: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
+	26, // 40: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
+	27, // 41: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
+	29, // 42: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
+	31, // 43: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
+	32, // 44: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
+	35, // 45: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
+	38, // 46: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
+	40, // 47: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
+	43, // 48: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
+	44, // 49: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
+	46, // 50: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
+	48, // 51: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
+	50, // 52: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
+	52, // 53: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
+	54, // 54: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
+	56, // 55: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
+	58, // 56: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
+	61, // 57: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
+	64, // 58: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
+	65, // 59: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
+	67, // 60: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
+	6,  // 61: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
+	9,  // 62: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
+	23, // 63: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
+	25, // 64: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
+	13, // 65: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
+	28, // 66: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
+	30, // 67: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
+	34, // 68: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
+	33, // 69: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
+	36, // 70: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
+	39, // 71: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
+	41, // 72: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
+	45, // 73: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
+	45, // 74: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
+	47, // 75: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
+	49, // 76: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
+	51, // 77: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
+	53, // 78: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
+	55, // 79: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
+	57, // 80: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
+	59, // 81: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
+	62, // 82: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
+	66, // 83: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
+	66, // 84: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
+	68, // 85: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
+	61, // [61:86] is the sub-list for method output_type
+	36, // [36:61] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_recalld_v1_recalld_proto_init() }
@@ -4672,14 +5458,14 @@ func file_recalld_v1_recalld_proto_init() {
 	file_recalld_v1_recalld_proto_msgTypes[24].OneofWrappers = []any{}
 	file_recalld_v1_recalld_proto_msgTypes[26].OneofWrappers = []any{}
 	file_recalld_v1_recalld_proto_msgTypes[32].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[55].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[67].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_recalld_v1_recalld_proto_rawDesc), len(file_recalld_v1_recalld_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   57,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

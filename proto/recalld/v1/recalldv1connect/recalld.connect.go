@@ -71,6 +71,20 @@ const (
 	MemoryServiceProfilesProcedure = "/recalld.v1.MemoryService/Profiles"
 	// MemoryServiceCalibrateProcedure is the fully-qualified name of the MemoryService's Calibrate RPC.
 	MemoryServiceCalibrateProcedure = "/recalld.v1.MemoryService/Calibrate"
+	// MemoryServiceCalibrationsProcedure is the fully-qualified name of the MemoryService's
+	// Calibrations RPC.
+	MemoryServiceCalibrationsProcedure = "/recalld.v1.MemoryService/Calibrations"
+	// MemoryServiceMergeProcedure is the fully-qualified name of the MemoryService's Merge RPC.
+	MemoryServiceMergeProcedure = "/recalld.v1.MemoryService/Merge"
+	// MemoryServicePauseProcedure is the fully-qualified name of the MemoryService's Pause RPC.
+	MemoryServicePauseProcedure = "/recalld.v1.MemoryService/Pause"
+	// MemoryServicePausedProcedure is the fully-qualified name of the MemoryService's Paused RPC.
+	MemoryServicePausedProcedure = "/recalld.v1.MemoryService/Paused"
+	// MemoryServiceDeepCheckProcedure is the fully-qualified name of the MemoryService's DeepCheck RPC.
+	MemoryServiceDeepCheckProcedure = "/recalld.v1.MemoryService/DeepCheck"
+	// MemoryServiceOperatingContextProcedure is the fully-qualified name of the MemoryService's
+	// OperatingContext RPC.
+	MemoryServiceOperatingContextProcedure = "/recalld.v1.MemoryService/OperatingContext"
 	// MemoryServiceSettingsProcedure is the fully-qualified name of the MemoryService's Settings RPC.
 	MemoryServiceSettingsProcedure = "/recalld.v1.MemoryService/Settings"
 	// MemoryServiceSetSettingProcedure is the fully-qualified name of the MemoryService's SetSetting
@@ -115,6 +129,18 @@ type MemoryServiceClient interface {
 	Profiles(context.Context, *v1.ProfilesRequest) (*v1.ProfilesResponse, error)
 	// Calibrate measures thresholds from the agent's own rows.
 	Calibrate(context.Context, *v1.CalibrateRequest) (*v1.CalibrateResponse, error)
+	// Calibrations lists an agent's stored thresholds.
+	Calibrations(context.Context, *v1.CalibrationsRequest) (*v1.CalibrationsResponse, error)
+	// Merge stores one agent's records for another one.
+	Merge(context.Context, *v1.MergeRequest) (*v1.MergeResponse, error)
+	// Pause refuses an agent's writes for a time, or ends that.
+	Pause(context.Context, *v1.PauseRequest) (*v1.PauseState, error)
+	// Paused says whether an agent's writes are paused.
+	Paused(context.Context, *v1.PausedRequest) (*v1.PauseState, error)
+	// DeepCheck looks at what an agent's records say; it changes nothing.
+	DeepCheck(context.Context, *v1.DeepCheckRequest) (*v1.DeepCheckResponse, error)
+	// OperatingContext reads what the operator tells every client.
+	OperatingContext(context.Context, *v1.OperatingContextRequest) (*v1.OperatingContextResponse, error)
 	// Settings lists every setting and what is in force.
 	Settings(context.Context, *v1.SettingsRequest) (*v1.SettingsResponse, error)
 	// SetSetting changes one setting.
@@ -207,6 +233,42 @@ func NewMemoryServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(memoryServiceMethods.ByName("Calibrate")),
 			connect.WithClientOptions(opts...),
 		),
+		calibrations: connect.NewClient[v1.CalibrationsRequest, v1.CalibrationsResponse](
+			httpClient,
+			baseURL+MemoryServiceCalibrationsProcedure,
+			connect.WithSchema(memoryServiceMethods.ByName("Calibrations")),
+			connect.WithClientOptions(opts...),
+		),
+		merge: connect.NewClient[v1.MergeRequest, v1.MergeResponse](
+			httpClient,
+			baseURL+MemoryServiceMergeProcedure,
+			connect.WithSchema(memoryServiceMethods.ByName("Merge")),
+			connect.WithClientOptions(opts...),
+		),
+		pause: connect.NewClient[v1.PauseRequest, v1.PauseState](
+			httpClient,
+			baseURL+MemoryServicePauseProcedure,
+			connect.WithSchema(memoryServiceMethods.ByName("Pause")),
+			connect.WithClientOptions(opts...),
+		),
+		paused: connect.NewClient[v1.PausedRequest, v1.PauseState](
+			httpClient,
+			baseURL+MemoryServicePausedProcedure,
+			connect.WithSchema(memoryServiceMethods.ByName("Paused")),
+			connect.WithClientOptions(opts...),
+		),
+		deepCheck: connect.NewClient[v1.DeepCheckRequest, v1.DeepCheckResponse](
+			httpClient,
+			baseURL+MemoryServiceDeepCheckProcedure,
+			connect.WithSchema(memoryServiceMethods.ByName("DeepCheck")),
+			connect.WithClientOptions(opts...),
+		),
+		operatingContext: connect.NewClient[v1.OperatingContextRequest, v1.OperatingContextResponse](
+			httpClient,
+			baseURL+MemoryServiceOperatingContextProcedure,
+			connect.WithSchema(memoryServiceMethods.ByName("OperatingContext")),
+			connect.WithClientOptions(opts...),
+		),
 		settings: connect.NewClient[v1.SettingsRequest, v1.SettingsResponse](
 			httpClient,
 			baseURL+MemoryServiceSettingsProcedure,
@@ -266,25 +328,31 @@ func NewMemoryServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 
 // memoryServiceClient implements MemoryServiceClient.
 type memoryServiceClient struct {
-	store       *connect.Client[v1.StoreRequest, v1.StoreResponse]
-	recall      *connect.Client[v1.RecallRequest, v1.RecallResponse]
-	getContents *connect.Client[v1.ContentsRequest, v1.ContentsResponse]
-	list        *connect.Client[v1.ListRequest, v1.ListResponse]
-	update      *connect.Client[v1.UpdateRequest, v1.Row]
-	delete      *connect.Client[v1.DeleteRequest, v1.DeleteResponse]
-	lock        *connect.Client[v1.LockRequest, v1.LockResponse]
-	putProfile  *connect.Client[v1.ProfileRequest, v1.Profile]
-	profiles    *connect.Client[v1.ProfilesRequest, v1.ProfilesResponse]
-	calibrate   *connect.Client[v1.CalibrateRequest, v1.CalibrateResponse]
-	settings    *connect.Client[v1.SettingsRequest, v1.SettingsResponse]
-	setSetting  *connect.Client[v1.SetSettingRequest, v1.Setting]
-	models      *connect.Client[v1.ModelsRequest, v1.ModelsResponse]
-	changeModel *connect.Client[v1.ModelRequest, v1.ModelState]
-	status      *connect.Client[v1.StatusRequest, v1.StatusResponse]
-	doctor      *connect.Client[v1.DoctorRequest, v1.DoctorResponse]
-	backup      *connect.Client[v1.BackupRequest, v1.Progress]
-	vacuum      *connect.Client[v1.VacuumRequest, v1.Progress]
-	export      *connect.Client[v1.ExportRequest, v1.ExportResponse]
+	store            *connect.Client[v1.StoreRequest, v1.StoreResponse]
+	recall           *connect.Client[v1.RecallRequest, v1.RecallResponse]
+	getContents      *connect.Client[v1.ContentsRequest, v1.ContentsResponse]
+	list             *connect.Client[v1.ListRequest, v1.ListResponse]
+	update           *connect.Client[v1.UpdateRequest, v1.Row]
+	delete           *connect.Client[v1.DeleteRequest, v1.DeleteResponse]
+	lock             *connect.Client[v1.LockRequest, v1.LockResponse]
+	putProfile       *connect.Client[v1.ProfileRequest, v1.Profile]
+	profiles         *connect.Client[v1.ProfilesRequest, v1.ProfilesResponse]
+	calibrate        *connect.Client[v1.CalibrateRequest, v1.CalibrateResponse]
+	calibrations     *connect.Client[v1.CalibrationsRequest, v1.CalibrationsResponse]
+	merge            *connect.Client[v1.MergeRequest, v1.MergeResponse]
+	pause            *connect.Client[v1.PauseRequest, v1.PauseState]
+	paused           *connect.Client[v1.PausedRequest, v1.PauseState]
+	deepCheck        *connect.Client[v1.DeepCheckRequest, v1.DeepCheckResponse]
+	operatingContext *connect.Client[v1.OperatingContextRequest, v1.OperatingContextResponse]
+	settings         *connect.Client[v1.SettingsRequest, v1.SettingsResponse]
+	setSetting       *connect.Client[v1.SetSettingRequest, v1.Setting]
+	models           *connect.Client[v1.ModelsRequest, v1.ModelsResponse]
+	changeModel      *connect.Client[v1.ModelRequest, v1.ModelState]
+	status           *connect.Client[v1.StatusRequest, v1.StatusResponse]
+	doctor           *connect.Client[v1.DoctorRequest, v1.DoctorResponse]
+	backup           *connect.Client[v1.BackupRequest, v1.Progress]
+	vacuum           *connect.Client[v1.VacuumRequest, v1.Progress]
+	export           *connect.Client[v1.ExportRequest, v1.ExportResponse]
 }
 
 // Store calls recalld.v1.MemoryService.Store.
@@ -371,6 +439,60 @@ func (c *memoryServiceClient) Profiles(ctx context.Context, req *v1.ProfilesRequ
 // Calibrate calls recalld.v1.MemoryService.Calibrate.
 func (c *memoryServiceClient) Calibrate(ctx context.Context, req *v1.CalibrateRequest) (*v1.CalibrateResponse, error) {
 	response, err := c.calibrate.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Calibrations calls recalld.v1.MemoryService.Calibrations.
+func (c *memoryServiceClient) Calibrations(ctx context.Context, req *v1.CalibrationsRequest) (*v1.CalibrationsResponse, error) {
+	response, err := c.calibrations.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Merge calls recalld.v1.MemoryService.Merge.
+func (c *memoryServiceClient) Merge(ctx context.Context, req *v1.MergeRequest) (*v1.MergeResponse, error) {
+	response, err := c.merge.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Pause calls recalld.v1.MemoryService.Pause.
+func (c *memoryServiceClient) Pause(ctx context.Context, req *v1.PauseRequest) (*v1.PauseState, error) {
+	response, err := c.pause.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Paused calls recalld.v1.MemoryService.Paused.
+func (c *memoryServiceClient) Paused(ctx context.Context, req *v1.PausedRequest) (*v1.PauseState, error) {
+	response, err := c.paused.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeepCheck calls recalld.v1.MemoryService.DeepCheck.
+func (c *memoryServiceClient) DeepCheck(ctx context.Context, req *v1.DeepCheckRequest) (*v1.DeepCheckResponse, error) {
+	response, err := c.deepCheck.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// OperatingContext calls recalld.v1.MemoryService.OperatingContext.
+func (c *memoryServiceClient) OperatingContext(ctx context.Context, req *v1.OperatingContextRequest) (*v1.OperatingContextResponse, error) {
+	response, err := c.operatingContext.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -468,6 +590,18 @@ type MemoryServiceHandler interface {
 	Profiles(context.Context, *v1.ProfilesRequest) (*v1.ProfilesResponse, error)
 	// Calibrate measures thresholds from the agent's own rows.
 	Calibrate(context.Context, *v1.CalibrateRequest) (*v1.CalibrateResponse, error)
+	// Calibrations lists an agent's stored thresholds.
+	Calibrations(context.Context, *v1.CalibrationsRequest) (*v1.CalibrationsResponse, error)
+	// Merge stores one agent's records for another one.
+	Merge(context.Context, *v1.MergeRequest) (*v1.MergeResponse, error)
+	// Pause refuses an agent's writes for a time, or ends that.
+	Pause(context.Context, *v1.PauseRequest) (*v1.PauseState, error)
+	// Paused says whether an agent's writes are paused.
+	Paused(context.Context, *v1.PausedRequest) (*v1.PauseState, error)
+	// DeepCheck looks at what an agent's records say; it changes nothing.
+	DeepCheck(context.Context, *v1.DeepCheckRequest) (*v1.DeepCheckResponse, error)
+	// OperatingContext reads what the operator tells every client.
+	OperatingContext(context.Context, *v1.OperatingContextRequest) (*v1.OperatingContextResponse, error)
 	// Settings lists every setting and what is in force.
 	Settings(context.Context, *v1.SettingsRequest) (*v1.SettingsResponse, error)
 	// SetSetting changes one setting.
@@ -556,6 +690,42 @@ func NewMemoryServiceHandler(svc MemoryServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(memoryServiceMethods.ByName("Calibrate")),
 		connect.WithHandlerOptions(opts...),
 	)
+	memoryServiceCalibrationsHandler := connect.NewUnaryHandlerSimple(
+		MemoryServiceCalibrationsProcedure,
+		svc.Calibrations,
+		connect.WithSchema(memoryServiceMethods.ByName("Calibrations")),
+		connect.WithHandlerOptions(opts...),
+	)
+	memoryServiceMergeHandler := connect.NewUnaryHandlerSimple(
+		MemoryServiceMergeProcedure,
+		svc.Merge,
+		connect.WithSchema(memoryServiceMethods.ByName("Merge")),
+		connect.WithHandlerOptions(opts...),
+	)
+	memoryServicePauseHandler := connect.NewUnaryHandlerSimple(
+		MemoryServicePauseProcedure,
+		svc.Pause,
+		connect.WithSchema(memoryServiceMethods.ByName("Pause")),
+		connect.WithHandlerOptions(opts...),
+	)
+	memoryServicePausedHandler := connect.NewUnaryHandlerSimple(
+		MemoryServicePausedProcedure,
+		svc.Paused,
+		connect.WithSchema(memoryServiceMethods.ByName("Paused")),
+		connect.WithHandlerOptions(opts...),
+	)
+	memoryServiceDeepCheckHandler := connect.NewUnaryHandlerSimple(
+		MemoryServiceDeepCheckProcedure,
+		svc.DeepCheck,
+		connect.WithSchema(memoryServiceMethods.ByName("DeepCheck")),
+		connect.WithHandlerOptions(opts...),
+	)
+	memoryServiceOperatingContextHandler := connect.NewUnaryHandlerSimple(
+		MemoryServiceOperatingContextProcedure,
+		svc.OperatingContext,
+		connect.WithSchema(memoryServiceMethods.ByName("OperatingContext")),
+		connect.WithHandlerOptions(opts...),
+	)
 	memoryServiceSettingsHandler := connect.NewUnaryHandlerSimple(
 		MemoryServiceSettingsProcedure,
 		svc.Settings,
@@ -632,6 +802,18 @@ func NewMemoryServiceHandler(svc MemoryServiceHandler, opts ...connect.HandlerOp
 			memoryServiceProfilesHandler.ServeHTTP(w, r)
 		case MemoryServiceCalibrateProcedure:
 			memoryServiceCalibrateHandler.ServeHTTP(w, r)
+		case MemoryServiceCalibrationsProcedure:
+			memoryServiceCalibrationsHandler.ServeHTTP(w, r)
+		case MemoryServiceMergeProcedure:
+			memoryServiceMergeHandler.ServeHTTP(w, r)
+		case MemoryServicePauseProcedure:
+			memoryServicePauseHandler.ServeHTTP(w, r)
+		case MemoryServicePausedProcedure:
+			memoryServicePausedHandler.ServeHTTP(w, r)
+		case MemoryServiceDeepCheckProcedure:
+			memoryServiceDeepCheckHandler.ServeHTTP(w, r)
+		case MemoryServiceOperatingContextProcedure:
+			memoryServiceOperatingContextHandler.ServeHTTP(w, r)
 		case MemoryServiceSettingsProcedure:
 			memoryServiceSettingsHandler.ServeHTTP(w, r)
 		case MemoryServiceSetSettingProcedure:
@@ -697,6 +879,30 @@ func (UnimplementedMemoryServiceHandler) Profiles(context.Context, *v1.ProfilesR
 
 func (UnimplementedMemoryServiceHandler) Calibrate(context.Context, *v1.CalibrateRequest) (*v1.CalibrateResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("recalld.v1.MemoryService.Calibrate is not implemented"))
+}
+
+func (UnimplementedMemoryServiceHandler) Calibrations(context.Context, *v1.CalibrationsRequest) (*v1.CalibrationsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("recalld.v1.MemoryService.Calibrations is not implemented"))
+}
+
+func (UnimplementedMemoryServiceHandler) Merge(context.Context, *v1.MergeRequest) (*v1.MergeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("recalld.v1.MemoryService.Merge is not implemented"))
+}
+
+func (UnimplementedMemoryServiceHandler) Pause(context.Context, *v1.PauseRequest) (*v1.PauseState, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("recalld.v1.MemoryService.Pause is not implemented"))
+}
+
+func (UnimplementedMemoryServiceHandler) Paused(context.Context, *v1.PausedRequest) (*v1.PauseState, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("recalld.v1.MemoryService.Paused is not implemented"))
+}
+
+func (UnimplementedMemoryServiceHandler) DeepCheck(context.Context, *v1.DeepCheckRequest) (*v1.DeepCheckResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("recalld.v1.MemoryService.DeepCheck is not implemented"))
+}
+
+func (UnimplementedMemoryServiceHandler) OperatingContext(context.Context, *v1.OperatingContextRequest) (*v1.OperatingContextResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("recalld.v1.MemoryService.OperatingContext is not implemented"))
 }
 
 func (UnimplementedMemoryServiceHandler) Settings(context.Context, *v1.SettingsRequest) (*v1.SettingsResponse, error) {
