@@ -81,7 +81,7 @@ func (l *Lexical) takeOver(view *sqlite.View) (upTo int64, err error) {
 	n, last := 0, l.applied
 	err = view.Changes(l.applied, changesPerStep, func(c sqlite.Change) error {
 		n, last = n+1, c.Seq
-		if c.Op == sqlite.OpEmbedded {
+		if c.Op == sqlite.OpEmbedded || c.Op == sqlite.OpBlocks {
 			return nil
 		}
 		i, seen := at[c.Ref]

@@ -87,7 +87,7 @@ func TestRestore(t *testing.T) {
 	if after, _ := os.ReadFile(backup); string(after) != string(before) {
 		t.Error("the backup was changed")
 	}
-	if len(r.Findings) == 0 || r.Schema != 1 || r.TruthID == s.TruthID() {
+	if len(r.Findings) == 0 || r.Schema != 2 || r.TruthID == s.TruthID() {
 		t.Errorf("%+v", r)
 	}
 	again := reopen(t, path, sqlite.Options{Clock: fixed})

@@ -17,6 +17,7 @@ const (
 	OpRetag    Op = 3 // its cell
 	OpDelete   Op = 4
 	OpEmbedded Op = 5 // it got a vector of Model
+	OpBlocks   Op = 6 // its block set of Model was written (NewCell) or dropped (OldCell); nothing else of it changed
 )
 
 // Change is one row of the change log: no text, only where it happened. Lineage
@@ -28,7 +29,7 @@ type Change struct {
 	Ref     memory.Ref
 	OldCell int64 // 0: none
 	NewCell int64 // 0: none
-	Model   int64 // OpEmbedded
+	Model   int64 // OpEmbedded, OpBlocks
 	Lineage int64
 }
 

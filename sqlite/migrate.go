@@ -23,8 +23,8 @@ type migration struct {
 
 // migrations returns every step, oldest first. Released steps never change.
 func migrations() ([]migration, error) {
-	steps := []migration{{version: 1, minReader: 1}}
-	for i, name := range []string{"001_first.sql"} {
+	steps := []migration{{version: 1, minReader: 1}, {version: 2, minReader: 1}}
+	for i, name := range []string{"001_first.sql", "002_blocks.sql"} {
 		text, err := migrationFiles.ReadFile("migrations/" + name)
 		if err != nil {
 			return nil, err
@@ -77,7 +77,7 @@ func (s *Store) migrate(ctx context.Context, c *conn, a access, steps []migratio
 		if err := s.apply(ctx, c, step); err != nil {
 			return fmt.Errorf("migration %d: %w", step.version, err)
 		}
-		version, empty = step.version, false
+		version = step.version
 	}
 	s.version = version
 	return nil

@@ -55,8 +55,8 @@ func steps(t *testing.T, last string) []migration {
 		t.Fatal(err)
 	}
 	return append(all,
-		migration{version: 2, minReader: 1, sql: "CREATE TABLE two (x); INSERT INTO two SELECT content FROM memory;"},
-		migration{version: 3, minReader: 3, sql: last},
+		migration{version: 3, minReader: 1, sql: "CREATE TABLE two (x); INSERT INTO two SELECT content FROM memory;"},
+		migration{version: 4, minReader: 4, sql: last},
 	)
 }
 
@@ -84,7 +84,7 @@ func TestMigrations(t *testing.T) {
 	if _, err := open(ctx, path, Options{ReadOnly: true}, steps(t, "SELECT 1")); !errors.Is(err, memory.ErrReadOnly) {
 		t.Errorf("an old file was opened for reading: %v", err)
 	}
-	if _, err := open(ctx, path, Options{}, steps(t, "CREATE TABLE three (x); INSERT INTO nowhere VALUES (1);")); err == nil || !strings.Contains(err.Error(), "migration 3") {
+	if _, err := open(ctx, path, Options{}, steps(t, "CREATE TABLE three (x); INSERT INTO nowhere VALUES (1);")); err == nil || !strings.Contains(err.Error(), "migration 4") {
 		t.Fatalf("the failing step: %v", err)
 	}
 	version := func(path string) (version int, tables string) {
@@ -109,7 +109,7 @@ func TestMigrations(t *testing.T) {
 	for file, want := range map[string]struct {
 		version int
 		tables  string
-	}{path: {2, "two "}, path + ".before-2": {1, ""}, path + ".before-3": {2, "two "}} {
+	}{path: {3, "two "}, path + ".before-3": {2, ""}, path + ".before-4": {3, "two "}} {
 		if v, tables := version(file); v != want.version || tables != want.tables {
 			t.Errorf("%s has version %d and tables %q, want %+v", filepath.Base(file), v, tables, want)
 		}
@@ -119,7 +119,7 @@ func TestMigrations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.SchemaVersion() != 3 || s.TruthID() != truth {
+	if s.SchemaVersion() != 4 || s.TruthID() != truth {
 		t.Errorf("version %d, truth %s", s.SchemaVersion(), s.TruthID())
 	}
 	if err := s.Close(); err != nil {

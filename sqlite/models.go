@@ -90,7 +90,7 @@ func (t *tx) keepActive() error {
 }
 
 // SetModelState moves a model to a state. Making one active keeps the former;
-// retiring one removes its vectors and queue entries.
+// retiring one removes its vectors, block sets and queue entries.
 func (s *Store) SetModelState(ctx context.Context, id int64, state string) error {
 	if !knownState(state) {
 		return &memory.FieldError{Field: "state", Problem: memory.Shape(state) + " is unknown", Limit: "active, building, kept, drifted, retired"}
@@ -130,8 +130,17 @@ func (t *tx) dropModel(id int64) error {
 	if _, _, err := t.exec("DELETE FROM queue WHERE model = ?", id); err != nil {
 		return err
 	}
-	_, _, err := t.exec("DELETE FROM agent_model WHERE model = ?", id)
-	return err
+	for _, table := range []string{"block_set", "block_task"} {
+		if _, _, err := t.exec("DELETE FROM "+table+" WHERE key >= ? AND key < ?", id<<41, (id+1)<<41); err != nil {
+			return err
+		}
+	}
+	for _, table := range []string{"block_mark", "block_stats", "agent_model"} {
+		if _, _, err := t.exec("DELETE FROM "+table+" WHERE model = ?", id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SetProbes replaces a model's probe vectors, after the operator accepted that

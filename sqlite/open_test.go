@@ -20,7 +20,7 @@ import (
 func TestOpenCreates(t *testing.T) {
 	s, path := openStore(t, sqlite.Options{Clock: fixed})
 	id := s.TruthID()
-	if len(id) != 32 || s.SchemaVersion() != 1 || s.Path() != path || s.ReadOnly() {
+	if len(id) != 32 || s.SchemaVersion() != 2 || s.Path() != path || s.ReadOnly() {
 		t.Errorf("%q, schema %d", id, s.SchemaVersion())
 	}
 	store(t, s, sqlite.NewMemory{Cell: cell("a", "", ""), Content: "x"})
@@ -74,7 +74,7 @@ func TestOpenRefuses(t *testing.T) {
 		"damaged schema":        {damage(func(b []byte) []byte { copy(b[100:16384], make([]byte, 16284)); return b }), memory.ErrCorrupt, "recalld restore"},
 		"damaged root page":     {damage(func(b []byte) []byte { copy(b[2*16384:], strings.Repeat("\xee", 20*16384)); return b }), memory.ErrCorrupt, "recalld restore"},
 		"newer schema": {func(t *testing.T, path string) {
-			foreign(t, path, "PRAGMA user_version = 2", "UPDATE instance SET value = 2 WHERE name = 'min_reader_version'")
+			foreign(t, path, "PRAGMA user_version = 3", "UPDATE instance SET value = 3 WHERE name = 'min_reader_version'")
 		}, memory.ErrTooNew, "newer recalld"},
 		"another program's": {func(t *testing.T, path string) { foreign(t, path, "PRAGMA application_id = 1") }, memory.ErrCorrupt, "another program"},
 		"no truth id":       {func(t *testing.T, path string) { foreign(t, path, "DELETE FROM instance WHERE name = 'truth_id'") }, memory.ErrCorrupt, "recalld restore"},
@@ -193,7 +193,7 @@ func TestDiskFull(t *testing.T) {
 	s, path := openStore(t, sqlite.Options{Clock: fixed})
 	ctx := context.Background()
 	store(t, s, sqlite.NewMemory{Cell: cell("a", "", ""), Content: "before"})
-	if err := s.Limit(ctx, 45); err != nil {
+	if err := s.Limit(ctx, 55); err != nil {
 		t.Fatal(err)
 	}
 	full := 0
