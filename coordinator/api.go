@@ -464,7 +464,10 @@ type Status struct {
 	Queue    QueueState `json:"queue"`
 	Model    ModelState `json:"model"`
 	WALBytes int64      `json:"wal_bytes"`
-	Advisory *Advisory  `json:"advisory,omitempty"`
+	// OldestReaderSeconds is the age of the oldest open snapshot, which keeps the
+	// log from being reset; 0 when none is as old as a second.
+	OldestReaderSeconds int64     `json:"oldest_reader_seconds,omitempty"`
+	Advisory            *Advisory `json:"advisory,omitempty"`
 	// ErasePending: deleted bytes are still in the log, for as long as a snapshot
 	// from before their deletion is open.
 	ErasePending bool `json:"erase_pending,omitempty"`

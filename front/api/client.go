@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"recalld/coordinator"
+	"recalld/front/guard"
 	"recalld/memory"
 	pb "recalld/proto/recalld/v1"
 	"recalld/proto/recalld/v1/recalldv1connect"
@@ -43,7 +44,7 @@ func NewClient(socket string) *Client {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
 		MaxIdleConnsPerHost: 64,
-		IdleConnTimeout:     idleTimeout / 2,
+		IdleConnTimeout:     guard.IdleTimeout / 2,
 		DisableCompression:  true,
 	}
 	return newClient(transport)

@@ -7,6 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"recalld/access"
 	"recalld/memory"
 	pb "recalld/proto/recalld/v1"
 )
@@ -27,6 +28,7 @@ func kinds() []kind {
 		{"corrupt", memory.ErrCorrupt, connect.CodeDataLoss},
 		{"too_new", memory.ErrTooNew, connect.CodeFailedPrecondition},
 		{"busy", memory.ErrBusy, connect.CodeUnavailable},
+		{"denied", access.ErrDenied, connect.CodePermissionDenied},
 		{"paused", memory.ErrPaused, connect.CodeFailedPrecondition},
 		{"deadline", context.DeadlineExceeded, connect.CodeDeadlineExceeded},
 		{"canceled", context.Canceled, connect.CodeCanceled},

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	"recalld/coordinator"
+	"recalld/front/guard"
 	"recalld/proto/recalld/v1/recalldv1connect"
 )
 
@@ -23,24 +23,25 @@ const MaxMessage = 16 << 20
 const (
 	compressFrom = 64 << 10 // bytes of an answer from which a client that accepts gzip gets it
 
-	headerTimeout = 10 * time.Second // for a request's headers to arrive
-	idleTimeout   = 5 * time.Minute  // for an unused connection
-	readyTimeout  = 2 * time.Second  // for the service to answer /readyz
-	grace         = 5 * time.Second  // for calls in flight when a server ends
+	readyTimeout = 2 * time.Second // for the service to answer /readyz
 )
 
 // Options are what a [Server] may be told; the zero value is whole.
 type Options struct {
 	Log *slog.Logger // panics and ended connections; nil: nowhere
+	// Health is asked for /readyz, without anybody's grant; nil: the service.
+	Health coordinator.Service
+	// Metrics count the calls and answer /metrics; nil: there is no such page.
+	Metrics *Metrics
 }
 
 // Server is an [http.Handler] that answers for a service: the calls of
 // MemoryService in Connect, gRPC, gRPC-Web and JSON, /healthz (the process
-// lives) and /readyz (the service answers and is ready).
+// lives), /readyz (the service answers and is ready) and /metrics.
 type Server struct {
-	mux     *http.ServeMux
-	service coordinator.Service
-	log     *slog.Logger
+	mux    *http.ServeMux
+	health coordinator.Service
+	log    *slog.Logger
 }
 
 // NewServer returns a server over the service.
@@ -48,14 +49,23 @@ func NewServer(service coordinator.Service, o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{mux: http.NewServeMux(), service: service, log: o.Log}
-	s.mux.Handle(recalldv1connect.NewMemoryServiceHandler(
-		handler{service},
+	if o.Health == nil {
+		o.Health = service
+	}
+	s := &Server{mux: http.NewServeMux(), health: o.Health, log: o.Log}
+	options := []connect.HandlerOption{
 		connect.WithReadMaxBytes(MaxMessage),
+		connect.WithSendMaxBytes(maxAnswer),
 		connect.WithCompressMinBytes(compressFrom),
 		connect.WithCodec(jsonCodec{}),
+		connect.WithCodec(protoCodec{}),
 		connect.WithRecover(s.recovered),
-	))
+	}
+	if o.Metrics != nil {
+		options = append(options, connect.WithInterceptors(o.Metrics))
+		s.mux.Handle("GET /metrics", o.Metrics)
+	}
+	s.mux.Handle(recalldv1connect.NewMemoryServiceHandler(handler{service}, options...))
 	s.mux.HandleFunc("GET /healthz", s.healthz)
 	s.mux.HandleFunc("GET /readyz", s.readyz)
 	return s
@@ -64,42 +74,9 @@ func NewServer(service coordinator.Service, o Options) *Server {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Serve answers on the listener, over HTTP/1.1 and HTTP/2 without TLS, until
-// ctx ends; then calls in flight have five seconds to finish before theirs are
-// cancelled. It returns nil after such an end, and when all its connections are
-// closed.
+// Serve answers on the listener as [guard.Serve] does, until ctx ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	calls, cancelCalls := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancelCalls()
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	server := &http.Server{
-		Handler:           s,
-		Protocols:         protocols,
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
-		BaseContext:       func(net.Listener) context.Context { return calls },
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	waiting, done := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer done()
-	err := server.Shutdown(waiting)
-	cancelCalls()
-	if err != nil {
-		err = server.Close()
-	}
-	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
-		err = errors.Join(err, ended)
-	}
-	return err
+	return guard.Serve(ctx, l, s, s.log)
 }
 
 // recovered turns a panic into one failed call.
@@ -113,7 +90,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) { _, _ = io.Wri
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, done := context.WithTimeout(r.Context(), readyTimeout)
 	defer done()
-	status, err := s.service.Status(ctx)
+	status, err := s.health.Status(ctx)
 	switch {
 	case err != nil:
 		http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)

@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
+// IdleTimeout is how long an unused connection stays open.
+const IdleTimeout = 5 * time.Minute
+
 const (
 	headerTimeout  = 10 * time.Second // for a request's headers to arrive
 	bodyTimeout    = time.Minute      // for headers and body together
-	idleTimeout    = 5 * time.Minute  // for an unused connection
 	grace          = 5 * time.Second  // for calls in flight when a server ends
 	maxHeader      = 64 << 10         // bytes of a request's headers
 	maxConnections = 1_024            // further ones wait to be accepted
@@ -36,7 +38,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 		Protocols:         protocols,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       bodyTimeout,
-		IdleTimeout:       idleTimeout,
+		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return calls },
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),

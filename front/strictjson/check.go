@@ -10,11 +10,14 @@ import (
 	"recalld/memory"
 )
 
-// MaxDepth is how deep objects and arrays may nest.
-const MaxDepth = 64
+// Bounds of one value.
+const (
+	MaxDepth  = 64      // how deep objects and arrays may nest
+	MaxValues = 1 << 17 // how many values there may be, at all depths together
+)
 
 // Check refuses one JSON value that is not well formed, nests deeper than
-// [MaxDepth], has a key twice in one object, or has a string or a key with
+// [MaxDepth], has more than [MaxValues] values in it, has a key twice in one object, or has a string or a key with
 // invalid UTF-8, a lone surrogate, or NUL. The error is a *[memory.FieldError]
 // whose field is the path, such as message.content or refs[2]; root names the
 // value as a whole.
@@ -32,9 +35,13 @@ type checker struct {
 	raw  []byte
 	at   int
 	path []string
+	seen int // values
 }
 
 func (c *checker) value() error {
+	if c.seen++; c.seen > MaxValues {
+		return c.refuse("has too many values", strconv.Itoa(MaxValues)+" values in one request", "send less at once")
+	}
 	c.space()
 	switch c.raw[c.at] {
 	case '{':

@@ -42,7 +42,7 @@ const (
 type ErrorDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kinds: invalid, not_found, locked, read_only, full, corrupt, too_new, busy,
-	// paused, deadline, canceled.
+	// denied, paused, deadline, canceled.
 	Kinds []string `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	// FieldError is set when one input is to blame.
 	FieldError    *FieldError `protobuf:"bytes,2,opt,name=field_error,json=fieldError,proto3" json:"field_error,omitempty"`
@@ -4184,22 +4184,23 @@ func (*StatusRequest) Descriptor() ([]byte, []int) {
 }
 
 type StatusResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	TruthId       string                 `protobuf:"bytes,2,opt,name=truth_id,json=truthId,proto3" json:"truth_id,omitempty"`
-	Schema        int64                  `protobuf:"varint,3,opt,name=schema,proto3" json:"schema,omitempty"`
-	Path          string                 `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
-	Ready         bool                   `protobuf:"varint,5,opt,name=ready,proto3" json:"ready,omitempty"`
-	Memories      int64                  `protobuf:"varint,6,opt,name=memories,proto3" json:"memories,omitempty"`
-	Episodes      int64                  `protobuf:"varint,7,opt,name=episodes,proto3" json:"episodes,omitempty"`
-	Agents        int64                  `protobuf:"varint,8,opt,name=agents,proto3" json:"agents,omitempty"`
-	Queue         *QueueState            `protobuf:"bytes,9,opt,name=queue,proto3" json:"queue,omitempty"`
-	Model         *ModelState            `protobuf:"bytes,10,opt,name=model,proto3" json:"model,omitempty"`
-	WalBytes      int64                  `protobuf:"varint,11,opt,name=wal_bytes,json=walBytes,proto3" json:"wal_bytes,omitempty"`
-	Advisory      *Advisory              `protobuf:"bytes,12,opt,name=advisory,proto3" json:"advisory,omitempty"`
-	ErasePending  bool                   `protobuf:"varint,13,opt,name=erase_pending,json=erasePending,proto3" json:"erase_pending,omitempty"` // deleted bytes wait for an open snapshot to close
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Version             string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	TruthId             string                 `protobuf:"bytes,2,opt,name=truth_id,json=truthId,proto3" json:"truth_id,omitempty"`
+	Schema              int64                  `protobuf:"varint,3,opt,name=schema,proto3" json:"schema,omitempty"`
+	Path                string                 `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	Ready               bool                   `protobuf:"varint,5,opt,name=ready,proto3" json:"ready,omitempty"`
+	Memories            int64                  `protobuf:"varint,6,opt,name=memories,proto3" json:"memories,omitempty"`
+	Episodes            int64                  `protobuf:"varint,7,opt,name=episodes,proto3" json:"episodes,omitempty"`
+	Agents              int64                  `protobuf:"varint,8,opt,name=agents,proto3" json:"agents,omitempty"`
+	Queue               *QueueState            `protobuf:"bytes,9,opt,name=queue,proto3" json:"queue,omitempty"`
+	Model               *ModelState            `protobuf:"bytes,10,opt,name=model,proto3" json:"model,omitempty"`
+	WalBytes            int64                  `protobuf:"varint,11,opt,name=wal_bytes,json=walBytes,proto3" json:"wal_bytes,omitempty"`
+	Advisory            *Advisory              `protobuf:"bytes,12,opt,name=advisory,proto3" json:"advisory,omitempty"`
+	ErasePending        bool                   `protobuf:"varint,13,opt,name=erase_pending,json=erasePending,proto3" json:"erase_pending,omitempty"`                        // deleted bytes wait for an open snapshot to close
+	OldestReaderSeconds int64                  `protobuf:"varint,14,opt,name=oldest_reader_seconds,json=oldestReaderSeconds,proto3" json:"oldest_reader_seconds,omitempty"` // age of the oldest open snapshot
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
@@ -4321,6 +4322,13 @@ func (x *StatusResponse) GetErasePending() bool {
 		return x.ErasePending
 	}
 	return false
+}
+
+func (x *StatusResponse) GetOldestReaderSeconds() int64 {
+	if x != nil {
+		return x.OldestReaderSeconds
+	}
+	return 0
 }
 
 type QueueState struct {
@@ -5186,7 +5194,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\bembedded\x18\a \x01(\x03R\bembedded\x12\x18\n" +
 	"\arecords\x18\b \x01(\x03R\arecords\x12.\n" +
 	"\x13lowest_probe_cosine\x18\t \x01(\x01R\x11lowestProbeCosine\"\x0f\n" +
-	"\rStatusRequest\"\xa7\x03\n" +
+	"\rStatusRequest\"\xdb\x03\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x19\n" +
 	"\btruth_id\x18\x02 \x01(\tR\atruthId\x12\x16\n" +
@@ -5201,7 +5209,8 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	" \x01(\v2\x16.recalld.v1.ModelStateR\x05model\x12\x1b\n" +
 	"\twal_bytes\x18\v \x01(\x03R\bwalBytes\x120\n" +
 	"\badvisory\x18\f \x01(\v2\x14.recalld.v1.AdvisoryR\badvisory\x12#\n" +
-	"\rerase_pending\x18\r \x01(\bR\ferasePending\"\x81\x01\n" +
+	"\rerase_pending\x18\r \x01(\bR\ferasePending\x122\n" +
+	"\x15oldest_reader_seconds\x18\x0e \x01(\x03R\x13oldestReaderSeconds\"\x81\x01\n" +
 	"\n" +
 	"QueueState\x12\x18\n" +
 	"\apending\x18\x01 \x01(\x03R\apending\x12\x16\n" +
