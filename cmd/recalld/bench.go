@@ -106,7 +106,7 @@ func (a *app) benchStore() *cobra.Command {
 			defer os.RemoveAll(bare)
 			var report *bench.StoreReport
 			dial := func() (coordinator.Service, error) { return api.Dial(a.data) }
-			err = a.serve(c.Context(), s, func(ctx context.Context) (err error) {
+			err = a.serve(c.Context(), s, nil, func(ctx context.Context) (err error) {
 				report, err = bench.Store(ctx, bench.StoreOptions{Folder: bare, Records: records, Clients: clients, Dial: dial, Clock: time.Now})
 				return err
 			})

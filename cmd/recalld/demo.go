@@ -51,7 +51,7 @@ go on until Ctrl-C. A second start finds the same data.`,
 			if err := a.fill(c.Context(), s, sampleCorpus); err != nil {
 				return err
 			}
-			return a.serve(c.Context(), s, func(ctx context.Context) error {
+			return a.serve(c.Context(), s, nil, func(ctx context.Context) error {
 				if err := a.showDemo(ctx, s); err != nil {
 					return err
 				}

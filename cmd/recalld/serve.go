@@ -9,37 +9,58 @@ import (
 	"github.com/spf13/cobra"
 
 	"recalld/front/api"
+	"recalld/front/guard"
 	"recalld/front/mcp"
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	return &cobra.Command{
+	var flags doorFlags
+	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve one data folder to all clients until interrupted",
 		Long: `Serve one data folder over a unix socket until interrupted. Commands and MCP
-fronts that name the same folder find the server by themselves.`,
+fronts that name the same folder find the server by themselves. With --http
+clients come in over TCP as well, each with a token: the one in RECALLD_TOKEN, or
+one of its own from a file of grants.`,
 		Example: `  recalld serve
+  RECALLD_TOKEN=$(openssl rand -hex 32) recalld serve --http 127.0.0.1:7300
+  recalld serve --http 127.0.0.1:7300 --grants grants.json --files ./backups
   recalld serve --data ./memory --embed-backend openai --embed-url http://127.0.0.1:8000 --embed-model multilingual-e5-small`,
 		Args: exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
+			log, err := a.logger(true)
+			if err != nil {
+				return err
+			}
+			d, err := a.openDoor(&flags, log)
+			if err != nil {
+				return err
+			}
+			defer d.Close()
 			s, err := a.openToServe(c.Context())
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			return a.serve(c.Context(), s, func(ctx context.Context) error {
-				fmt.Fprintf(a.errOut, "serving %s; stop with Ctrl-C\n", a.data)
+			return a.serve(c.Context(), s, d, func(ctx context.Context) error {
+				where := a.data
+				if d != nil {
+					where += " at " + d.url()
+				}
+				fmt.Fprintf(a.errOut, "serving %s; stop with Ctrl-C\n", where)
 				<-ctx.Done()
 				return nil
 			})
 		},
 	}
+	flags.register(c)
+	return c
 }
 
-// serve answers on the folder's socket while the work in hand, which begins once
-// clients can connect, goes on and its context lasts; then it lets calls in
-// flight finish.
-func (a *app) serve(ctx context.Context, s *session, work func(context.Context) error) (err error) {
+// serve answers on the folder's socket, and behind the door where there is one,
+// while the work in hand, which begins once clients can connect, goes on and its
+// context lasts; then it lets calls in flight finish.
+func (a *app) serve(ctx context.Context, s *session, d *door, work func(context.Context) error) (err error) {
 	log, err := a.logger(true)
 	if err != nil {
 		return err
@@ -51,14 +72,28 @@ func (a *app) serve(ctx context.Context, s *session, work func(context.Context) 
 	defer func() { err = errors.Join(err, withdraw()) }()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := make(chan error, 1)
-	go func() {
-		defer stop()
-		ended <- api.NewServer(s.Service, api.Options{Log: log}).Serve(ctx, listener)
-	}()
+	metrics := api.NewMetrics(s.Service, time.Now)
+	servers := []func() error{func() error {
+		return api.NewServer(s.Service, api.Options{Log: log, Metrics: metrics}).Serve(ctx, listener)
+	}}
+	if d != nil {
+		servers = append(servers, func() error {
+			return d.serve(ctx, api.NewServer(guard.Service(s.Service, d.folders), api.Options{Log: log, Health: s.Service, Metrics: metrics}), metrics.Refused)
+		})
+	}
+	ended := make(chan error, len(servers))
+	for _, server := range servers {
+		go func() {
+			defer stop()
+			ended <- server()
+		}()
+	}
 	err = work(ctx)
 	stop()
-	return errors.Join(err, <-ended)
+	for range servers {
+		err = errors.Join(err, <-ended)
+	}
+	return err
 }
 
 func (a *app) mcpCommand() *cobra.Command {
@@ -89,7 +124,7 @@ answers other commands and fronts as a server does until its client leaves.`,
 			if s.remote || s.readOnly {
 				return speak(c.Context())
 			}
-			return a.serve(c.Context(), s, speak)
+			return a.serve(c.Context(), s, nil, speak)
 		},
 	}
 	agentFlag(c, &agent)
