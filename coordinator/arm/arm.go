@@ -75,6 +75,7 @@ const (
 	ReasonNotEmbedded      = "not_embedded"          // rows in scope have no vector yet
 	ReasonQueryTruncated   = "query_truncated"       // terms of a long query were left out
 	ReasonTwoModels        = "two_models"            // ranks of two models were merged
+	ReasonScanCap          = "scan_cap"              // more blocks in scope than are scanned
 )
 
 // excludesEpisodes is the rule of RR-442.

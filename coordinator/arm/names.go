@@ -9,6 +9,7 @@ const (
 	LexicalEpisodeName = "lexical_episode"
 	FTSMemoryName      = "fts_memory"
 	FTSEpisodeName     = "fts_episode"
+	BlockName          = "block"   // finds what the reservation adds, never asked for by name
 	KeywordName        = "keyword" // stands in for lexical_memory and fts_memory, never asked for by name
 )
 

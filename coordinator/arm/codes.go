@@ -1,0 +1,157 @@
+package arm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+
+	"recalld/memory"
+	"recalld/sqlite"
+)
+
+// codes is a readable state of the codes of a cell's current block sets. Its
+// slices are only ever appended to beyond its own length.
+type codes struct {
+	dims  int
+	sets  []codeSet
+	words []uint64
+	dead  map[int]struct{}
+}
+
+// codeSet is where the codes of one record stand.
+type codeSet struct {
+	ref         memory.Ref
+	first, past int   // in words
+	without     []int // blocks that have no code, ascending; nearly always nil
+}
+
+// each calls fn with every live set and its codes, block by block; the order of
+// the sets means nothing.
+func (c codes) each(fn func(set codeSet, words []uint64)) {
+	for i, s := range c.sets {
+		if len(c.dead) > 0 {
+			if _, gone := c.dead[i]; gone {
+				continue
+			}
+		}
+		fn(s, c.words[s.first:s.past])
+	}
+}
+
+// put appends a set; one of another width, or whose bits are not whole, is not
+// seen.
+func (c *codes) put(s sqlite.BlockCodes) bool {
+	row := (c.dims + 7) / 8
+	if s.Dims != c.dims || row == 0 || len(s.Bits) != s.N*row {
+		return false
+	}
+	first := len(c.words)
+	for b := s.Bits; len(b) > 0; b = b[row:] {
+		c.words = wordsOf(c.words, b[:row], wordsIn(c.dims))
+	}
+	c.sets = append(c.sets, codeSet{s.Ref, first, len(c.words), s.Unembeddable})
+	return true
+}
+
+func wordsIn(dims int) int { return (dims + 63) / 64 }
+
+// wordsOf appends one code as n words, padded with zeroes.
+func wordsOf(into []uint64, code []byte, n int) []uint64 {
+	for range n {
+		var word [8]byte
+		code = code[copy(word[:], code):]
+		into = append(into, binary.LittleEndian.Uint64(word[:]))
+	}
+	return into
+}
+
+// codes are the codes of a cell as the snapshot has them.
+func (m *Matrices) codes(view *sqlite.View, model, cell int64, dims int) (got codes, err error) {
+	if m.limit > 0 {
+		key := matrixKey{blockCodes, model, cell}
+		ok, err := m.current(view, key, &codeMatrix{key: key, codes: codes{dims: dims}}, func(x matrix) { got = x.(*codeMatrix).codes })
+		if err != nil {
+			return codes{}, fmt.Errorf("read block codes: %w", err)
+		}
+		if ok && got.dims == dims {
+			return got, nil
+		}
+	}
+	got = codes{dims: dims}
+	err = view.BlockBits(model, []int64{cell}, func(s sqlite.BlockCodes) error {
+		got.put(s)
+		return nil
+	})
+	return got, err
+}
+
+// codeMatrix is the matrix of a cell's block codes.
+type codeMatrix struct {
+	key   matrixKey
+	codes codes
+	place map[memory.Ref]int // of live sets
+}
+
+// A set is dropped with its text and moves with its record; each is in the log.
+func (c *codeMatrix) follows(op sqlite.Op) bool {
+	return op == sqlite.OpBlocks || op == sqlite.OpText || op == sqlite.OpRetag || op == sqlite.OpDelete
+}
+
+// bytesPerSet is what one set costs beside its codes.
+const bytesPerSet = 80
+
+func (c *codeMatrix) size() (int, int64) {
+	n := len(c.codes.sets)
+	return n, int64(n)*bytesPerSet + int64(len(c.codes.words))*8
+}
+
+func (c *codeMatrix) load(view *sqlite.View) error {
+	c.place = make(map[memory.Ref]int)
+	return view.BlockBits(c.key.model, []int64{c.key.cell}, c.put)
+}
+
+func (c *codeMatrix) put(s sqlite.BlockCodes) error {
+	if c.codes.put(s) {
+		c.place[s.Ref] = len(c.codes.sets) - 1
+	}
+	return nil
+}
+
+func (c *codeMatrix) follow(view *sqlite.View, here map[memory.Ref]bool) error {
+	dead := maps.Clone(c.codes.dead)
+	if dead == nil {
+		dead = make(map[int]struct{})
+	}
+	var refs []memory.Ref
+	for ref, in := range here {
+		if i, ok := c.place[ref]; ok {
+			dead[i] = struct{}{}
+			delete(c.place, ref)
+		}
+		if in {
+			refs = append(refs, ref)
+		}
+	}
+	c.codes.dead = dead
+	if err := view.BlockBitsOf(c.key.model, refs, c.put); err != nil {
+		return err
+	}
+	if 4*len(c.codes.dead) > len(c.codes.sets) {
+		c.compact()
+	}
+	return nil
+}
+
+// compact rewrites the matrix without its dead sets; readers keep the old one.
+func (c *codeMatrix) compact() {
+	old := c.codes
+	c.codes = codes{dims: old.dims, sets: make([]codeSet, 0, len(old.sets)-len(old.dead))}
+	clear(c.place)
+	old.each(func(set codeSet, words []uint64) {
+		set.first = len(c.codes.words)
+		c.codes.words = append(c.codes.words, words...)
+		set.past = len(c.codes.words)
+		c.place[set.ref] = len(c.codes.sets)
+		c.codes.sets = append(c.codes.sets, set)
+	})
+}
