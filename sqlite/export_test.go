@@ -19,3 +19,12 @@ func (s *Store) LimitLog(ctx context.Context, bytes int64) error {
 		return nil
 	}})
 }
+
+// OpenAt opens a file at an older schema.
+func OpenAt(ctx context.Context, path string, version int) (*Store, error) {
+	steps, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, path, Options{}, steps[:version])
+}
