@@ -16,6 +16,7 @@ type NewEpisode struct {
 	End      memory.Time
 	Resolved bool
 	Locked   bool
+	Kept     Kept
 	Vector   []float32 // of Model, or nil
 	Model    int64
 	Queue    []int64 // models that shall embed it later
@@ -24,7 +25,7 @@ type NewEpisode struct {
 // StoreEpisodes stores episodes like [Store.StoreMemories]. An episode with the
 // summary, start and end of one that is visible wherever it would be is skipped.
 func (s *Store) StoreEpisodes(ctx context.Context, items []NewEpisode) ([]StoreResult, error) {
-	results, err := storeEach(ctx, s, items, (*tx).storeEpisode)
+	results, err := storeEach(ctx, s, items, (*tx).storeEpisode, kept)
 	if err != nil {
 		return nil, fmt.Errorf("store episodes: %w", err)
 	}
@@ -39,6 +40,9 @@ func (e *NewEpisode) check() error {
 		return err
 	}
 	if err := checkSpan("end", e.Start, e.End); err != nil {
+		return err
+	}
+	if err := e.Kept.check(); err != nil {
 		return err
 	}
 	return checkKeywords(e.Keywords)
@@ -81,17 +85,25 @@ func (t *tx) storeEpisode(e *NewEpisode) (StoreResult, error) {
 	if id, err := t.sameEpisode(e.Cell, sum, e.Summary, e.Start, e.End, 0); err != nil || id != 0 {
 		return StoreResult{Outcome: OutcomeSkipped, Existing: memory.Ref{Kind: memory.KindEpisode, ID: id}}, err
 	}
-	now := t.w.store.stamp()
-	_, id, err := t.exec(`INSERT INTO episode (cell, digest, resolved, locked, start, start_offset, finish, finish_offset,
-		created, created_offset, updated, updated_offset, keywords, summary)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		cell.id, sum, e.Resolved, e.Locked, milli(e.Start), e.Start.Offset, milli(e.End), e.End.Offset,
-		now.Milli, now.Offset, now.Milli, now.Offset, joinKeywords(e.Keywords), e.Summary)
+	number, err := e.Kept.number(t, memory.KindEpisode)
 	if err != nil {
 		return StoreResult{}, err
 	}
-	t.awaitIndex(e.Summary)
+	created, updated := e.Kept.times(t.w.store.stamp())
+	_, id, err := t.exec(`INSERT INTO episode (id, cell, digest, resolved, locked, start, start_offset, finish, finish_offset,
+		created, created_offset, updated, updated_offset, keywords, summary)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		number, cell.id, sum, e.Resolved, e.Locked, milli(e.Start), e.Start.Offset, milli(e.End), e.End.Offset,
+		created.Milli, created.Offset, updated.Milli, updated.Offset, joinKeywords(e.Keywords), e.Summary)
+	if err != nil {
+		return StoreResult{}, err
+	}
 	ref := memory.Ref{Kind: memory.KindEpisode, ID: id}
+	if indexed, err := e.Kept.settle(t, ref); err != nil {
+		return StoreResult{}, err
+	} else if !indexed {
+		t.awaitIndex(e.Summary)
+	}
 	if err := t.embedOrQueue(ref, e.Model, e.Vector, e.Queue); err != nil {
 		return StoreResult{}, err
 	}

@@ -21,6 +21,9 @@ const (
 	OutcomeRejected  = "rejected"
 )
 
+// maxVersion bounds the number that an item may name.
+const maxVersion = 1_000_000
+
 // NewMemory is one memory to store.
 type NewMemory struct {
 	Cell       memory.Cell
@@ -31,6 +34,10 @@ type NewMemory struct {
 	Time       memory.Time
 	Locked     bool
 	OnConflict string // "" and OnConflictSkip, or OnConflictVersion
+	// Version is the item's number in the chain of its message id, with
+	// OnConflictVersion; 0: the next one.
+	Version int
+	Kept    Kept
 	// Vector of Model is stored with the record; nil: none.
 	Vector []float32
 	Model  int64
@@ -56,9 +63,11 @@ type StoreResult struct {
 // or the global pool, or its exact text is the newest version of a record that
 // is visible wherever the item would be. With version, a message id that is
 // known in the project gets another version: the earlier row stays and points
-// to the new one; equal text is skipped.
+// to the new one; equal text is skipped. An item that names its version goes to
+// its place in the chain when that is free, and is skipped when that version or
+// a later one says the same.
 func (s *Store) StoreMemories(ctx context.Context, items []NewMemory) ([]StoreResult, error) {
-	results, err := storeEach(ctx, s, items, (*tx).storeMemory)
+	results, err := storeEach(ctx, s, items, (*tx).storeMemory, kept)
 	if err != nil {
 		return nil, fmt.Errorf("store memories: %w", err)
 	}
@@ -66,26 +75,32 @@ func (s *Store) StoreMemories(ctx context.Context, items []NewMemory) ([]StoreRe
 }
 
 // storeEach stores items in order in one transaction, each in a savepoint of its
-// own. Only an error that speaks of the file ends them all.
-func storeEach[T any](ctx context.Context, s *Store, items []T, store func(*tx, *T) (StoreResult, error)) ([]StoreResult, error) {
+// own. Only an error that speaks of the file ends them all. around runs the whole
+// and decides whether it stays.
+func storeEach[T any](ctx context.Context, s *Store, items []T, store func(*tx, *T) (StoreResult, error), around func(*tx, func() error) error) ([]StoreResult, error) {
 	results := make([]StoreResult, len(items))
 	err := s.write(ctx, func(t *tx) error {
-		for i := range items {
-			err := t.item(func() (err error) {
-				results[i], err = store(t, &items[i])
-				return err
-			})
-			if fatal(err) {
-				return err
+		return around(t, func() error {
+			for i := range items {
+				err := t.item(func() (err error) {
+					results[i], err = store(t, &items[i])
+					return err
+				})
+				if fatal(err) {
+					return err
+				}
+				if err != nil {
+					results[i] = StoreResult{Outcome: OutcomeRejected, Err: err}
+				}
 			}
-			if err != nil {
-				results[i] = StoreResult{Outcome: OutcomeRejected, Err: err}
-			}
-		}
-		return nil
+			return nil
+		})
 	})
 	return results, err
 }
+
+// kept runs something that stays.
+func kept(_ *tx, run func() error) error { return run() }
 
 func (m *NewMemory) check() error {
 	if err := m.Cell.Check(); err != nil {
@@ -105,6 +120,12 @@ func (m *NewMemory) check() error {
 		}
 	default:
 		return &memory.FieldError{Field: "on_conflict", Problem: memory.Shape(m.OnConflict) + " is unknown", Limit: "skip or version", Next: "leave it out for skip"}
+	}
+	if m.Version != 0 && (m.OnConflict != OnConflictVersion || m.Version < 0 || m.Version > maxVersion) {
+		return &memory.FieldError{Field: "version", Problem: fmt.Sprintf("is %d", m.Version), Limit: fmt.Sprintf("1 to %d, with on_conflict version", maxVersion), Next: "leave it out for the next version"}
+	}
+	if err := m.Kept.check(); err != nil {
+		return err
 	}
 	if err := checkSource(m.Source); err != nil {
 		return err
@@ -146,7 +167,7 @@ func (t *tx) storeMemory(m *NewMemory) (StoreResult, error) {
 		return StoreResult{}, err
 	}
 	sum := digest(m.Content)
-	version := int64(1)
+	at := place{version: max(1, int64(m.Version))}
 	var head row
 	if m.MessageID != "" {
 		known, skip, err := t.knownMessage(m, cell)
@@ -154,13 +175,13 @@ func (t *tx) storeMemory(m *NewMemory) (StoreResult, error) {
 			return orZero(skip), err
 		}
 		if head = known; head != nil {
-			if head.text(2) == m.Content {
-				return skipped(head.int(0)), nil
+			var same int64
+			if at, same, err = t.versionPlace(m, cell, head); err != nil || same != 0 {
+				return skipped(same), err
 			}
 			if id, err := t.earlierVersion(m, cell, sum); err != nil || id != 0 {
 				return skipped(id), err
 			}
-			version = head.int(1) + 1
 		}
 	}
 	if head == nil {
@@ -168,27 +189,38 @@ func (t *tx) storeMemory(m *NewMemory) (StoreResult, error) {
 			return skipped(id), err
 		}
 	}
-	now := t.w.store.stamp()
-	_, id, err := t.exec(`INSERT INTO memory (cell, pool, digest, message_id, version, locked, time, time_offset,
-		created, created_offset, updated, updated_offset, source_type, source_id, source_name, metadata, content)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		cell.id, cell.pool, sum, m.MessageID, version, m.Locked, milli(m.Time), m.Time.Offset,
-		now.Milli, now.Offset, now.Milli, now.Offset, m.Source.Type, m.Source.ID, m.Source.Name, jsonText(m.Metadata), m.Content)
+	number, err := m.Kept.number(t, memory.KindMemory)
 	if err != nil {
 		return StoreResult{}, err
 	}
-	t.awaitIndex(m.Content)
+	created, updated := m.Kept.times(t.w.store.stamp())
+	_, id, err := t.exec(`INSERT INTO memory (id, cell, pool, digest, message_id, version, superseded_by, locked, time, time_offset,
+		created, created_offset, updated, updated_offset, source_type, source_id, source_name, metadata, content)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		number, cell.id, cell.pool, sum, m.MessageID, at.version, orNull(at.after), m.Locked, milli(m.Time), m.Time.Offset,
+		created.Milli, created.Offset, updated.Milli, updated.Offset, m.Source.Type, m.Source.ID, m.Source.Name, jsonText(m.Metadata), m.Content)
+	if err != nil {
+		return StoreResult{}, err
+	}
 	ref := memory.Ref{Kind: memory.KindMemory, ID: id}
+	if indexed, err := m.Kept.settle(t, ref); err != nil {
+		return StoreResult{}, err
+	} else if !indexed {
+		t.awaitIndex(m.Content)
+	}
 	if err := t.embedOrQueue(ref, m.Model, m.Vector, m.Queue); err != nil {
 		return StoreResult{}, err
 	}
 	if head == nil {
 		return StoreResult{Ref: ref, Outcome: OutcomeStored}, nil
 	}
-	if _, _, err := t.exec("UPDATE memory SET superseded_by = ? WHERE id = ?", id, head.int(0)); err != nil {
+	if at.before == 0 {
+		return StoreResult{Ref: ref, Outcome: OutcomeVersioned}, nil
+	}
+	if _, _, err := t.exec("UPDATE memory SET superseded_by = ? WHERE id = ?", id, at.before); err != nil {
 		return StoreResult{}, err
 	}
-	return StoreResult{Ref: ref, Outcome: OutcomeVersioned, Existing: memory.Ref{Kind: memory.KindMemory, ID: head.int(0)}}, nil
+	return StoreResult{Ref: ref, Outcome: OutcomeVersioned, Existing: memory.Ref{Kind: memory.KindMemory, ID: at.before}}, nil
 }
 
 // knownMessage looks for the newest version of the item's message id. head is
@@ -273,6 +305,13 @@ func orZero(r *StoreResult) StoreResult {
 		return StoreResult{}
 	}
 	return *r
+}
+
+func orNull(id int64) any {
+	if id == 0 {
+		return nil
+	}
+	return id
 }
 
 func milli(t memory.Time) any {

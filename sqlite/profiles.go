@@ -8,7 +8,8 @@ import (
 	"recalld/memory"
 )
 
-// PutProfile sets the profile text of one user of an agent and returns it.
+// PutProfile sets the profile text of one user of an agent and returns it. It was
+// updated now, unless Updated says when.
 func (s *Store) PutProfile(ctx context.Context, p memory.Profile) (memory.Profile, error) {
 	if err := (memory.Scope{Agent: p.Agent}).Check(); err != nil {
 		return memory.Profile{}, err
@@ -21,7 +22,9 @@ func (s *Store) PutProfile(ctx context.Context, p memory.Profile) (memory.Profil
 	}
 	err := s.submit(&job{ctx: ctx, erase: true, run: func(t *tx) error {
 		return t.item(func() error {
-			p.Updated = t.w.store.stamp()
+			if p.Updated.IsZero() {
+				p.Updated = t.w.store.stamp()
+			}
 			_, _, err := t.exec(`INSERT INTO profile (agent, user_id, content, updated, updated_offset) VALUES (?, ?, ?, ?, ?)
 				ON CONFLICT (agent, user_id) DO UPDATE SET content = excluded.content, updated = excluded.updated, updated_offset = excluded.updated_offset`,
 				p.Agent, p.UserID, p.Content, p.Updated.Milli, p.Updated.Offset)
