@@ -57,11 +57,12 @@ func eachFile(t testing.TB, folder string, each func(name string, contents []byt
 // TestDeletedBytesAreGone plants rare texts in every place that holds text,
 // moves them about, deletes them, and searches the raw bytes of the file and its
 // log. Before the deletion each is found, so that the search is known to see.
-// DECISIONS 14
+// DECISIONS 14, BR-101
 func TestDeletedBytesAreGone(t *testing.T) {
 	ctx := context.Background()
 	vector := []float32{0.123456789, -0.987654321}
 	vectorBytes := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, math.Float32bits(vector[0])), math.Float32bits(vector[1]))
+	var blockBytes [][]byte // codes and vectors of blocks, which are text as well
 	planted := func(t *testing.T) (*sqlite.Store, string) {
 		// Three letters in either case are found in a few kilobytes of chance
 		// once in some twenty runs, so the random columns are drawn from a seed.
@@ -82,6 +83,12 @@ func TestDeletedBytesAreGone(t *testing.T) {
 				}
 			}
 		}
+		coded := measured(t, s, 64)
+		blockBytes = nil
+		for i, b := range []sqlite.BlockSet{setOf(mem(152), coded, "the word is "+secrets[0], 3, 5, 64), setOf(ep(1), coded, "about "+secrets[4], 2, 9, 64)} {
+			putSets(t, s, b)
+			blockBytes = append(blockBytes, b.Bits[8*i:8*i+8], b.Values[64*i:64*i+64])
+		}
 		v := view(t, s)
 		v.Close()
 		for _, secret := range secrets {
@@ -94,6 +101,13 @@ func TestDeletedBytesAreGone(t *testing.T) {
 		if !seen {
 			t.Fatal("the search does not see the vector")
 		}
+		for _, b := range blockBytes {
+			seen = false
+			eachFile(t, filepath.Dir(path), func(_ string, contents []byte) { seen = seen || bytes.Contains(contents, b) })
+			if !seen {
+				t.Fatalf("the search does not see the blocks' %x", b)
+			}
+		}
 		return s, path
 	}
 	gone := func(t *testing.T, s *sqlite.Store, path string) {
@@ -105,6 +119,11 @@ func TestDeletedBytesAreGone(t *testing.T) {
 		eachFile(t, filepath.Dir(path), func(name string, contents []byte) {
 			if bytes.Contains(contents, vectorBytes) {
 				t.Errorf("%s holds the vector", name)
+			}
+			for _, b := range blockBytes {
+				if bytes.Contains(contents, b) {
+					t.Errorf("%s holds the blocks' %x", name, b)
+				}
 			}
 		})
 		sound(t, s, "missing_vectors")
