@@ -12,6 +12,9 @@ import (
 	"recalld/memory"
 )
 
+// maxPath is the longest path that is looked at, in bytes.
+const maxPath = 4_096
+
 // Folders are where calls from outside may name files. A name is taken below
 // the first folder, or, when absolute, must be below one of them; the kernel
 // walks every name from the open folder, so that no "..", no link and no
@@ -187,8 +190,16 @@ func (f *Folders) locate(path string) (*os.Root, string, error) {
 	if f == nil || len(f.roots) == 0 {
 		return nil, "", badPath(path, "names a file, and this server has no folder for files", "", "start it with --files FOLDER")
 	}
-	if err := memory.CheckName("path", path); err != nil {
-		return nil, "", err
+	if len(path) > maxPath {
+		return nil, "", badPath(path, "is too long", fmt.Sprintf("%d bytes", maxPath), "give a shorter path")
+	}
+	parent := false
+	for step := range strings.SplitSeq(path, string(filepath.Separator)) {
+		if err := memory.CheckName("path", step); err != nil {
+			return nil, "", err
+		}
+		// After a link, ".." is not what it looks like.
+		parent = parent || step == ".."
 	}
 	root, name := f.roots[0], path
 	if filepath.IsAbs(path) {
@@ -200,7 +211,7 @@ func (f *Folders) locate(path string) (*os.Root, string, error) {
 			}
 		}
 	}
-	if root == nil || !filepath.IsLocal(name) || hasParent(path) {
+	if root == nil || !filepath.IsLocal(name) || parent {
 		return nil, "", badPath(path, "leads out of the server's folders for files", "a name inside them", "name a file without .. and links")
 	}
 	name = filepath.Clean(name)
@@ -208,17 +219,6 @@ func (f *Folders) locate(path string) (*os.Root, string, error) {
 		return nil, "", badPath(path, "names a folder", "a file", "add the file's name")
 	}
 	return root, name, nil
-}
-
-// hasParent reports whether a step of the path is "..", which after a link is
-// not what it looks like.
-func hasParent(path string) bool {
-	for step := range strings.SplitSeq(path, string(filepath.Separator)) {
-		if step == ".." {
-			return true
-		}
-	}
-	return false
 }
 
 // refused gives what the kernel said, without telling what lies outside.

@@ -15,12 +15,18 @@ import (
 const IdleTimeout = 5 * time.Minute
 
 const (
-	headerTimeout  = 10 * time.Second // for a request's headers to arrive
-	bodyTimeout    = time.Minute      // for headers and body together
-	grace          = 5 * time.Second  // for calls in flight when a server ends
-	maxHeader      = 64 << 10         // bytes of a request's headers
-	maxConnections = 1_024            // further ones wait to be accepted
+	grace     = 5 * time.Second // for calls in flight when a server ends
+	maxHeader = 64 << 10        // bytes of a request's headers, about
 )
+
+// bounds are how long a server waits for a client and how many it takes.
+type bounds struct {
+	header      time.Duration // for a request's headers to arrive
+	body        time.Duration // for headers and body together
+	connections int           // further ones wait to be accepted
+}
+
+func usual() bounds { return bounds{10 * time.Second, time.Minute, 1_024} }
 
 // Serve answers on the listener, over HTTP/1.1 and HTTP/2 without TLS, until ctx
 // ends; then calls in flight have five seconds to finish before theirs are
@@ -28,6 +34,10 @@ const (
 // closed. A client that is slow with its headers, or with its body, is cut off;
 // how long an answer takes is not bounded here.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+	return serve(ctx, l, h, log, usual())
+}
+
+func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, b bounds) error {
 	calls, cancelCalls := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelCalls()
 	protocols := new(http.Protocols)
@@ -36,15 +46,15 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 	server := &http.Server{
 		Handler:           h,
 		Protocols:         protocols,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       bodyTimeout,
+		ReadHeaderTimeout: b.header,
+		ReadTimeout:       b.body,
 		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return calls },
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(limit(l, maxConnections)) }()
+	go func() { served <- server.Serve(limit(l, b.connections)) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
