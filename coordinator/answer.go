@@ -26,6 +26,9 @@ func (t *turn) compose(hits []hit) (*RecallResponse, error) {
 		a.Rows = append(a.Rows, t.row(h))
 	}
 	a.FullContentBudget = t.shorten(a.Rows)
+	if err := t.quotes(a.Rows, hits); err != nil {
+		return nil, err
+	}
 	if t.bestLast {
 		a.Order = BestLast
 		slices.Reverse(a.Rows)
@@ -40,9 +43,13 @@ func (t *turn) compose(hits []hit) (*RecallResponse, error) {
 // row is one ranked record with its reason.
 func (t *turn) row(h hit) Row {
 	row := rowOf(h.record)
+	if h.block != nil {
+		row.Admission, row.MatchReason = AdmissionReservation, t.reservation(h)
+		return row
+	}
 	row.Confidence = h.confidence
 	signal, value, scored := h.signals.First()
-	row.MatchReason = &MatchReason{Signal: string(signal), Score: rounded(value)}
+	row.MatchReason = &MatchReason{Signal: string(signal), Score: roundedPointer(value)}
 	if scored {
 		row.Score = roundedPointer(h.Score)
 	}
@@ -115,19 +122,21 @@ func (t *turn) explanation() *Explanation {
 		}
 		e.Arms = append(e.Arms, report)
 	}
+	e.Blocks = t.blockReport()
 	return e
 }
 
 // remember notes which memories were recalled, for the confidence score alone:
 // not when it is off, when counting is paused, when decay was switched off, or
-// when the rows were rescued (RR-420).
+// when the rows were rescued (RR-420). Reserved rows are not counted: the counts
+// feed a score that gates, and the block arm moves no gate (BR-064, BR-143).
 func (t *turn) remember(hits []hit) {
 	if !t.policy.ConfidenceOn || !t.policy.CountRecalls || t.deep || t.fellBack || t.listing() {
 		return
 	}
 	var refs []memory.Ref
 	for _, h := range hits {
-		if h.Ref.Kind == memory.KindMemory {
+		if h.Ref.Kind == memory.KindMemory && h.block == nil {
 			refs = append(refs, h.Ref)
 		}
 	}

@@ -113,7 +113,17 @@ type Coverage struct {
 	Records  int64 `json:"records"`  // memories and episodes in scope
 	Embedded int64 `json:"embedded"` // of them with a vector of the active model
 	Pending  int64 `json:"pending"`  // waiting in the queue
-	Full     bool  `json:"full"`     // every arm saw every record
+	Full     bool  `json:"full"`     // every arm that ranks saw every record
+	// Blocks is set when the block arm took part.
+	Blocks *BlockCoverage `json:"blocks,omitempty"`
+}
+
+// BlockCoverage says how much of the scope the block arm could see.
+type BlockCoverage struct {
+	Scanned int64 `json:"scanned"` // blocks that took part; fewer than Blocks where a cap bites
+	Blocks  int64 `json:"blocks"`  // of the records in scope that have a block set
+	Records int64 `json:"records"` // those records
+	Pending int64 `json:"pending"` // records in scope whose blocks are not built yet
 }
 
 // Degradation is one thing that an answer lacks, and why.
@@ -156,20 +166,48 @@ type Row struct {
 	Keywords         []string        `json:"keywords,omitempty"`
 	Resolved         bool            `json:"resolved,omitempty"`
 	Locked           bool            `json:"locked,omitempty"`
-	Revision         string          `json:"revision,omitempty"` // SHA-256 of the whole text: get, list, update and cut rows
+	Revision         string          `json:"revision,omitempty"`  // SHA-256 of the whole text: get, list, update and cut rows
+	Quote            *Quote          `json:"quote,omitempty"`     // of a cut row: the place that the query is about
+	Admission        string          `json:"admission,omitempty"` // "reservation": added beyond count, past the gate (BR-061)
 	MatchReason      *MatchReason    `json:"match_reason,omitempty"`
 	Confidence       *Confidence     `json:"confidence,omitempty"`
 }
 
 // MatchReason says why a row is here (RR-421): the signal that the gate read,
-// its value, and what each arm contributed.
+// its value, and what each arm contributed. A reserved row has the signal block
+// and no value, because no gate read it: instead the order that its place comes
+// from, and in how many bits its best block differs from the query (BR-055,
+// BR-056).
 type MatchReason struct {
-	Signal string    `json:"signal"` // confidence, rsf, cosine, rrf, recency
-	Score  float64   `json:"score"`
-	Arms   []ArmVote `json:"arms,omitempty"`       // in arm order
-	Prior  *float64  `json:"prior,omitempty"`      // when not 1
-	Terms  []string  `json:"terms,omitempty"`      // query words that the row has, lexical arms
-	Near   []string  `json:"near_terms,omitempty"` // query words that its neighbours lent it
+	Signal   string    `json:"signal"`               // confidence, rsf, cosine, rrf, recency, block
+	Score    *float64  `json:"score,omitempty"`      // absent in a reserved row
+	Order    string    `json:"order,omitempty"`      // reserved rows: vector, hamming
+	Distance *int      `json:"distance,omitempty"`   // reserved rows
+	Arms     []ArmVote `json:"arms,omitempty"`       // in arm order
+	Prior    *float64  `json:"prior,omitempty"`      // when not 1
+	Terms    []string  `json:"terms,omitempty"`      // query words that the row has, lexical arms
+	Near     []string  `json:"near_terms,omitempty"` // query words that its neighbours lent it
+}
+
+// Quote is a contiguous range of a cut row's text: the block that answers the
+// query best and what limits it (BR-074). It is never cut: where the server's
+// limit ends it too early, Complete is false and ReadRange says what to read
+// instead (BR-081). Offsets are half-open code points of the text that the row's
+// revision names.
+type Quote struct {
+	Start     int        `json:"start"`
+	End       int        `json:"end"`
+	Text      string     `json:"text"`
+	Complete  bool       `json:"complete"`
+	ReadRange *ReadRange `json:"read_range,omitempty"`
+}
+
+// ReadRange is a range to fetch with GetContents, as chars and rev of a ref. It is
+// refused once the text is another one (BR-086, BR-087).
+type ReadRange struct {
+	Start    int    `json:"start"`
+	End      int    `json:"end"`
+	Revision string `json:"revision"`
 }
 
 // ArmVote is one arm's part in a row.
@@ -190,11 +228,27 @@ type Confidence struct {
 
 // Explanation lists what was considered and why rows were dropped.
 type Explanation struct {
-	Depth      int         `json:"depth"`
-	Fusion     string      `json:"fusion"`
-	Gate       GateReport  `json:"gate"`
-	Arms       []ArmReport `json:"arms"`
-	Exclusions []Exclusion `json:"exclusions,omitempty"`
+	Depth  int         `json:"depth"`
+	Fusion string      `json:"fusion"`
+	Gate   GateReport  `json:"gate"`
+	Arms   []ArmReport `json:"arms"`
+	// Blocks is what the block arm found, when it took part.
+	Blocks     *BlockReport `json:"blocks,omitempty"`
+	Exclusions []Exclusion  `json:"exclusions,omitempty"`
+}
+
+// BlockReport is the block arm's ranking of records, best first.
+type BlockReport struct {
+	Order      string        `json:"order"` // vector, hamming
+	Candidates []BlockRanked `json:"candidates"`
+	Scanned    int64         `json:"scanned"` // blocks
+}
+
+// BlockRanked is one record and the block that stands for it.
+type BlockRanked struct {
+	Ref      string `json:"ref"`
+	Block    int    `json:"block"` // index in the text, from 0
+	Distance int    `json:"distance"`
 }
 
 // GateReport is the threshold that rows had to reach.
@@ -226,8 +280,8 @@ type Exclusion struct {
 }
 
 // ContentsRequest fetches whole rows or ranges of them (RR-236, RR-438). A ref
-// is mem:7, mem:7#chars=100-240, or mem:7#chars=100-240&rev=SHA256; ranges are
-// half-open code points.
+// is mem:7, mem:7#chars=100-240, mem:7#node=2 or mem:7#node=2-4, a range with
+// &rev=SHA256 at will; ranges are half-open, of code points or of nodes from 0.
 type ContentsRequest struct {
 	Agent   string   `json:"agent"`
 	Project *string  `json:"project,omitempty"`

@@ -44,6 +44,7 @@ type Coordinator struct {
 	models    *models
 	arms      map[string]arm.Arm
 	matrices  *arm.Matrices
+	blocks    *arm.Blocks
 	words     *shards.Lexical
 	worker    *ingest.QueueWorker
 	counters  *recalled
@@ -94,6 +95,7 @@ func New(ctx context.Context, cfg Config) (*Coordinator, error) {
 		return nil, fmt.Errorf("start: %w", errors.Join(err, c.models.close()))
 	}
 	c.matrices = arm.NewMatrices(int64(p.VectorCacheMiB) << 20)
+	c.blocks = arm.NewBlocks(arm.NewCodes(c.matrices))
 	c.arms = make(map[string]arm.Arm)
 	for _, a := range []arm.Arm{
 		arm.NewVector(c.matrices),

@@ -7,7 +7,8 @@ import (
 )
 
 // coverage says how much of the scope the arms of this recall could see. Full
-// is claimed only when every arm that was asked for ran and saw every record.
+// is claimed only when every arm that was asked for ran and saw every record; what
+// the block arm could see stands beside it, in counts of its own.
 func (t *turn) coverage() (Coverage, error) {
 	c := Coverage{Records: t.pool(), Full: true}
 	var model int64
@@ -32,6 +33,10 @@ func (t *turn) coverage() (Coverage, error) {
 			return c, err
 		}
 	}
+	var err error
+	if c.Blocks, err = t.blockCoverage(); err != nil {
+		return c, err
+	}
 	for _, r := range t.results {
 		c.Full = c.Full && !r.Partial
 	}
@@ -46,6 +51,33 @@ func (t *turn) coverage() (Coverage, error) {
 		if missing := c.Records - c.Embedded; missing > 0 {
 			c.Full = false
 			t.degrade(name, arm.ReasonNotEmbedded, fmt.Sprintf("%d of %d records in scope have no vector; %d of them wait in the queue", missing, c.Records, c.Pending))
+		}
+	}
+	return c, nil
+}
+
+// blockCoverage counts the blocks of the model that has most of them; nil when
+// the block arm took no part.
+func (t *turn) blockCoverage() (*BlockCoverage, error) {
+	if t.blocks == nil {
+		return nil, nil
+	}
+	cells, err := t.view.Cells(t.question.Scope)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int64, len(cells))
+	for i, cell := range cells {
+		ids[i] = cell.ID
+	}
+	c := &BlockCoverage{Scanned: t.blocks.Scanned}
+	for i, m := range t.vectors {
+		stats, err := t.view.BlockStats(m.Model, ids)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 || stats.Sets > c.Records {
+			c.Records, c.Blocks, c.Pending = stats.Sets, stats.Blocks, stats.Waiting
 		}
 	}
 	return c, nil

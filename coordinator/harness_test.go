@@ -54,7 +54,9 @@ func openAt(t testing.TB, path string, settings map[string]string) *bench {
 	t.Helper()
 	b := &bench{t: t, path: path, now: new(atomic.Int64)}
 	b.now.Store(start.UnixMilli())
-	overrides := map[string]string{"embedding.backend": "hash"} // in process, small, the same everywhere
+	// The model is in process, small and the same everywhere. Blocks are for the
+	// tests that ask for them: what they add to an answer grows while they are built.
+	overrides := map[string]string{"embedding.backend": "hash", "blocks.retrieve": "false"}
 	maps.Copy(overrides, settings)
 	b.cfg = Config{Overrides: overrides, Clock: b.clock, Version: "test", Seed: 1}
 	b.up()

@@ -41,6 +41,11 @@ type Policy struct {
 	ContentsBudget int // RR-438
 	MaxContent     int // DECISIONS 12
 
+	BlockRetrieve  bool // BR-130
+	BlockReserved  int  // BR-061
+	BlockParentCap int  // BR-037; 0 is off
+	BlockScanCap   int  // BR-039; 0 is off
+
 	ProfileRows int // RR-447
 	ProfilePool int
 

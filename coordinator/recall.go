@@ -18,7 +18,7 @@ import (
 )
 
 // Recall answers one question from one snapshot: arms, fusion, prior, one sort,
-// gate, hydration, answer. No step after the sort changes the order.
+// gate, hydration, reservation, answer. No step after the sort changes the order.
 func (c *Coordinator) Recall(ctx context.Context, r RecallRequest) (*RecallResponse, error) {
 	p, err := c.plan(r)
 	if err != nil {
@@ -102,6 +102,8 @@ type turn struct {
 	records    records
 	exclusions []Exclusion
 	fellBack   bool
+	blocks     *arm.BlockRanking // nil: the block arm was not asked
+	reserved   int               // rows that it added
 }
 
 // hit is one ranked row on its way into the answer.
@@ -112,6 +114,8 @@ type hit struct {
 	signals    admission.Signals
 	confidence *Confidence
 	backfilled bool // its cosine came from its stored vector alone (RR-411)
+	// block is what a reserved row came in by; nil for every other row.
+	block *arm.BlockCandidate
 }
 
 // open reads what every recall needs of the scope.
@@ -184,7 +188,7 @@ func (t *turn) search() ([]hit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.cut(t.autocut(kept)), nil
+	return t.reserve(t.cut(t.autocut(kept)))
 }
 
 // runArms asks every arm of the plan on this snapshot.

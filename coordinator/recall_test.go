@@ -258,7 +258,7 @@ func TestConfidenceNeverSorts(t *testing.T) {
 	}
 	falls := true
 	for i, row := range on.Rows {
-		if row.Confidence == nil || row.MatchReason.Signal != "confidence" || row.MatchReason.Score != row.Confidence.Score {
+		if row.Confidence == nil || row.MatchReason.Signal != "confidence" || *row.MatchReason.Score != row.Confidence.Score {
 			t.Fatalf("row without its confidence: %s", encode(t, row))
 		}
 		if *row.Score != *off.Rows[i].Score {

@@ -64,7 +64,13 @@ func reason(row coordinator.Row) string {
 	if m == nil {
 		return ""
 	}
-	parts := []string{fmt.Sprintf("%s %.3f", m.Signal, m.Score)}
+	parts := []string{m.Signal}
+	if m.Score != nil {
+		parts[0] = fmt.Sprintf("%s %.3f", m.Signal, *m.Score)
+	}
+	if m.Distance != nil {
+		parts = append(parts, fmt.Sprintf("reserved, %s order, %d bits away", m.Order, *m.Distance))
+	}
 	for _, vote := range m.Arms {
 		parts = append(parts, fmt.Sprintf("%s #%d (%.3f)", vote.Arm, vote.Rank, vote.Score))
 	}

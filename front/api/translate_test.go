@@ -212,13 +212,13 @@ func TestBadTimeFromTheWireIsAnError(t *testing.T) {
 }
 
 func BenchmarkTranslateRecallResponse(b *testing.B) {
-	score, prior := 0.5, 0.9
+	score, half, prior := 0.5, 0.5, 0.9
 	response := coordinator.RecallResponse{Order: "best_first"}
 	for range 10 {
 		response.Rows = append(response.Rows, coordinator.Row{
 			Ref: "mem:12", Content: "The pump stopped at 09:12.", Score: &score, Time: "2026-11-30T09:00:00+09:00", Project: "p",
 			Source:      memory.Source{ID: "s", Name: "Anna"},
-			MatchReason: &coordinator.MatchReason{Signal: "rsf", Score: 0.5, Prior: &prior, Arms: []coordinator.ArmVote{{Arm: "vector", Rank: 1, Score: 0.4}}},
+			MatchReason: &coordinator.MatchReason{Signal: "rsf", Score: &half, Prior: &prior, Arms: []coordinator.ArmVote{{Arm: "vector", Rank: 1, Score: 0.4}}},
 		})
 	}
 	for b.Loop() {

@@ -171,7 +171,7 @@ func TestAgentIsRequiredUnlessTheFrontHasOne(t *testing.T) {
 
 // RR-410, RR-436: best last, in the reference's keys; what is empty is absent.
 func TestRecallAnswersBestLast(t *testing.T) {
-	cosine := 0.71
+	cosine, sure := 0.71, 0.9
 	service := &recorder{recallAnswer: coordinator.RecallResponse{
 		Order: coordinator.BestLast,
 		Rows: []coordinator.Row{
@@ -179,7 +179,7 @@ func TestRecallAnswersBestLast(t *testing.T) {
 			{
 				Ref: "mem:12", Content: "Anna chose", ContentTruncated: true, ContentLen: 700, Time: "2026-11-30T09:00:00+09:00", MessageID: "chat-7",
 				Source: memory.Source{Type: "chat", ID: "s1", Name: "Anna"}, Metadata: json.RawMessage(`{"secret":1}`),
-				MatchReason: &coordinator.MatchReason{Signal: "confidence", Score: 0.9, Arms: []coordinator.ArmVote{{Arm: "vector", Rank: 1, Score: cosine}}},
+				MatchReason: &coordinator.MatchReason{Signal: "confidence", Score: &sure, Arms: []coordinator.ArmVote{{Arm: "vector", Rank: 1, Score: cosine}}},
 				Confidence:  &coordinator.Confidence{Score: 0.9, AgeHours: 2, Cosine: &cosine},
 			},
 		},

@@ -886,6 +886,7 @@ type Coverage struct {
 	Embedded      int64                  `protobuf:"varint,2,opt,name=embedded,proto3" json:"embedded,omitempty"`
 	Pending       int64                  `protobuf:"varint,3,opt,name=pending,proto3" json:"pending,omitempty"`
 	Full          bool                   `protobuf:"varint,4,opt,name=full,proto3" json:"full,omitempty"`
+	Blocks        *BlockCoverage         `protobuf:"bytes,5,opt,name=blocks,proto3" json:"blocks,omitempty"` // when the block arm took part
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -948,6 +949,81 @@ func (x *Coverage) GetFull() bool {
 	return false
 }
 
+func (x *Coverage) GetBlocks() *BlockCoverage {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+type BlockCoverage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scanned       int64                  `protobuf:"varint,1,opt,name=scanned,proto3" json:"scanned,omitempty"` // blocks that took part
+	Blocks        int64                  `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`   // of the records in scope that have a block set
+	Records       int64                  `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"` // those records
+	Pending       int64                  `protobuf:"varint,4,opt,name=pending,proto3" json:"pending,omitempty"` // records in scope whose blocks are not built yet
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockCoverage) Reset() {
+	*x = BlockCoverage{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockCoverage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockCoverage) ProtoMessage() {}
+
+func (x *BlockCoverage) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockCoverage.ProtoReflect.Descriptor instead.
+func (*BlockCoverage) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *BlockCoverage) GetScanned() int64 {
+	if x != nil {
+		return x.Scanned
+	}
+	return 0
+}
+
+func (x *BlockCoverage) GetBlocks() int64 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *BlockCoverage) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *BlockCoverage) GetPending() int64 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
 type Degradation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Arm           string                 `protobuf:"bytes,1,opt,name=arm,proto3" json:"arm,omitempty"`
@@ -959,7 +1035,7 @@ type Degradation struct {
 
 func (x *Degradation) Reset() {
 	*x = Degradation{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[11]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1047,7 @@ func (x *Degradation) String() string {
 func (*Degradation) ProtoMessage() {}
 
 func (x *Degradation) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[11]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1060,7 @@ func (x *Degradation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Degradation.ProtoReflect.Descriptor instead.
 func (*Degradation) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{11}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Degradation) GetArm() string {
@@ -1020,7 +1096,7 @@ type Advisory struct {
 
 func (x *Advisory) Reset() {
 	*x = Advisory{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[12]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1108,7 @@ func (x *Advisory) String() string {
 func (*Advisory) ProtoMessage() {}
 
 func (x *Advisory) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[12]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1121,7 @@ func (x *Advisory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Advisory.ProtoReflect.Descriptor instead.
 func (*Advisory) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{12}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Advisory) GetSeverity() string {
@@ -1099,13 +1175,15 @@ type Row struct {
 	Revision         string                 `protobuf:"bytes,18,opt,name=revision,proto3" json:"revision,omitempty"` // SHA-256 of the whole text
 	MatchReason      *MatchReason           `protobuf:"bytes,19,opt,name=match_reason,json=matchReason,proto3" json:"match_reason,omitempty"`
 	Confidence       *Confidence            `protobuf:"bytes,20,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Quote            *Quote                 `protobuf:"bytes,21,opt,name=quote,proto3" json:"quote,omitempty"`         // of a cut row
+	Admission        string                 `protobuf:"bytes,22,opt,name=admission,proto3" json:"admission,omitempty"` // reservation: added beyond count
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[13]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1195,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[13]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1208,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{13}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Row) GetRef() string {
@@ -1273,10 +1351,163 @@ func (x *Row) GetConfidence() *Confidence {
 	return nil
 }
 
+func (x *Row) GetQuote() *Quote {
+	if x != nil {
+		return x.Quote
+	}
+	return nil
+}
+
+func (x *Row) GetAdmission() string {
+	if x != nil {
+		return x.Admission
+	}
+	return ""
+}
+
+// Quote is a contiguous range of a cut row's text, in code points, half-open.
+type Quote struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Start         int64                  `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"`
+	End           int64                  `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	Complete      bool                   `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"`
+	ReadRange     *ReadRange             `protobuf:"bytes,5,opt,name=read_range,json=readRange,proto3" json:"read_range,omitempty"` // what to read instead, when not complete
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quote) Reset() {
+	*x = Quote{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quote) ProtoMessage() {}
+
+func (x *Quote) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quote.ProtoReflect.Descriptor instead.
+func (*Quote) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Quote) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *Quote) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *Quote) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Quote) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *Quote) GetReadRange() *ReadRange {
+	if x != nil {
+		return x.ReadRange
+	}
+	return nil
+}
+
+type ReadRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Start         int64                  `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"`
+	End           int64                  `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`
+	Revision      string                 `protobuf:"bytes,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadRange) Reset() {
+	*x = ReadRange{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadRange) ProtoMessage() {}
+
+func (x *ReadRange) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadRange.ProtoReflect.Descriptor instead.
+func (*ReadRange) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ReadRange) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *ReadRange) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *ReadRange) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
 type MatchReason struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Signal        string                 `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
-	Score         float64                `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
+	Score         *float64               `protobuf:"fixed64,2,opt,name=score,proto3,oneof" json:"score,omitempty"`      // absent in a reserved row
+	Order         string                 `protobuf:"bytes,7,opt,name=order,proto3" json:"order,omitempty"`              // reserved rows: vector, hamming
+	Distance      *int64                 `protobuf:"varint,8,opt,name=distance,proto3,oneof" json:"distance,omitempty"` // reserved rows: bits
 	Arms          []*ArmVote             `protobuf:"bytes,3,rep,name=arms,proto3" json:"arms,omitempty"`
 	Prior         *float64               `protobuf:"fixed64,4,opt,name=prior,proto3,oneof" json:"prior,omitempty"`
 	Terms         []string               `protobuf:"bytes,5,rep,name=terms,proto3" json:"terms,omitempty"`
@@ -1287,7 +1518,7 @@ type MatchReason struct {
 
 func (x *MatchReason) Reset() {
 	*x = MatchReason{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[14]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1530,7 @@ func (x *MatchReason) String() string {
 func (*MatchReason) ProtoMessage() {}
 
 func (x *MatchReason) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[14]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1543,7 @@ func (x *MatchReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MatchReason.ProtoReflect.Descriptor instead.
 func (*MatchReason) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{14}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MatchReason) GetSignal() string {
@@ -1323,8 +1554,22 @@ func (x *MatchReason) GetSignal() string {
 }
 
 func (x *MatchReason) GetScore() float64 {
+	if x != nil && x.Score != nil {
+		return *x.Score
+	}
+	return 0
+}
+
+func (x *MatchReason) GetOrder() string {
 	if x != nil {
-		return x.Score
+		return x.Order
+	}
+	return ""
+}
+
+func (x *MatchReason) GetDistance() int64 {
+	if x != nil && x.Distance != nil {
+		return *x.Distance
 	}
 	return 0
 }
@@ -1368,7 +1613,7 @@ type ArmVote struct {
 
 func (x *ArmVote) Reset() {
 	*x = ArmVote{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[15]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1625,7 @@ func (x *ArmVote) String() string {
 func (*ArmVote) ProtoMessage() {}
 
 func (x *ArmVote) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[15]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1638,7 @@ func (x *ArmVote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArmVote.ProtoReflect.Descriptor instead.
 func (*ArmVote) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{15}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ArmVote) GetArm() string {
@@ -1430,7 +1675,7 @@ type Confidence struct {
 
 func (x *Confidence) Reset() {
 	*x = Confidence{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[16]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1687,7 @@ func (x *Confidence) String() string {
 func (*Confidence) ProtoMessage() {}
 
 func (x *Confidence) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[16]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1700,7 @@ func (x *Confidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Confidence.ProtoReflect.Descriptor instead.
 func (*Confidence) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{16}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Confidence) GetScore() float64 {
@@ -1500,13 +1745,14 @@ type Explanation struct {
 	Gate          *GateReport            `protobuf:"bytes,3,opt,name=gate,proto3" json:"gate,omitempty"`
 	Arms          []*ArmReport           `protobuf:"bytes,4,rep,name=arms,proto3" json:"arms,omitempty"`
 	Exclusions    []*Exclusion           `protobuf:"bytes,5,rep,name=exclusions,proto3" json:"exclusions,omitempty"`
+	Blocks        *BlockReport           `protobuf:"bytes,6,opt,name=blocks,proto3" json:"blocks,omitempty"` // when the block arm took part
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[17]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1764,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[17]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1777,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{17}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Explanation) GetDepth() int64 {
@@ -1569,6 +1815,133 @@ func (x *Explanation) GetExclusions() []*Exclusion {
 	return nil
 }
 
+func (x *Explanation) GetBlocks() *BlockReport {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+type BlockReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         string                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"` // vector, hamming
+	Candidates    []*BlockRanked         `protobuf:"bytes,2,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	Scanned       int64                  `protobuf:"varint,3,opt,name=scanned,proto3" json:"scanned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockReport) Reset() {
+	*x = BlockReport{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockReport) ProtoMessage() {}
+
+func (x *BlockReport) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockReport.ProtoReflect.Descriptor instead.
+func (*BlockReport) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *BlockReport) GetOrder() string {
+	if x != nil {
+		return x.Order
+	}
+	return ""
+}
+
+func (x *BlockReport) GetCandidates() []*BlockRanked {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
+func (x *BlockReport) GetScanned() int64 {
+	if x != nil {
+		return x.Scanned
+	}
+	return 0
+}
+
+type BlockRanked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           string                 `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Block         int64                  `protobuf:"varint,2,opt,name=block,proto3" json:"block,omitempty"` // index in the text, from 0
+	Distance      int64                  `protobuf:"varint,3,opt,name=distance,proto3" json:"distance,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockRanked) Reset() {
+	*x = BlockRanked{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockRanked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockRanked) ProtoMessage() {}
+
+func (x *BlockRanked) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockRanked.ProtoReflect.Descriptor instead.
+func (*BlockRanked) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *BlockRanked) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+func (x *BlockRanked) GetBlock() int64 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+func (x *BlockRanked) GetDistance() int64 {
+	if x != nil {
+		return x.Distance
+	}
+	return 0
+}
+
 type GateReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Signal        string                 `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
@@ -1580,7 +1953,7 @@ type GateReport struct {
 
 func (x *GateReport) Reset() {
 	*x = GateReport{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[18]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1965,7 @@ func (x *GateReport) String() string {
 func (*GateReport) ProtoMessage() {}
 
 func (x *GateReport) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[18]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1978,7 @@ func (x *GateReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateReport.ProtoReflect.Descriptor instead.
 func (*GateReport) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{18}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GateReport) GetSignal() string {
@@ -1641,7 +2014,7 @@ type ArmReport struct {
 
 func (x *ArmReport) Reset() {
 	*x = ArmReport{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[19]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +2026,7 @@ func (x *ArmReport) String() string {
 func (*ArmReport) ProtoMessage() {}
 
 func (x *ArmReport) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[19]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +2039,7 @@ func (x *ArmReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArmReport.ProtoReflect.Descriptor instead.
 func (*ArmReport) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{19}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ArmReport) GetArm() string {
@@ -1707,7 +2080,7 @@ type ArmRanked struct {
 
 func (x *ArmRanked) Reset() {
 	*x = ArmRanked{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[20]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +2092,7 @@ func (x *ArmRanked) String() string {
 func (*ArmRanked) ProtoMessage() {}
 
 func (x *ArmRanked) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[20]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +2105,7 @@ func (x *ArmRanked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArmRanked.ProtoReflect.Descriptor instead.
 func (*ArmRanked) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{20}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ArmRanked) GetRef() string {
@@ -1760,7 +2133,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[21]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +2145,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[21]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +2158,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{21}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Exclusion) GetRef() string {
@@ -1809,8 +2182,8 @@ func (x *Exclusion) GetReason() string {
 	return ""
 }
 
-// A ref is mem:7, mem:7#chars=100-240, or mem:7#chars=100-240&rev=SHA256;
-// ranges are half-open code points.
+// A ref is mem:7, mem:7#chars=100-240, mem:7#node=2 or mem:7#node=2-4, a range
+// with &rev=SHA256 at will; ranges are half-open, of code points or of nodes from 0.
 type ContentsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -1823,7 +2196,7 @@ type ContentsRequest struct {
 
 func (x *ContentsRequest) Reset() {
 	*x = ContentsRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[22]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +2208,7 @@ func (x *ContentsRequest) String() string {
 func (*ContentsRequest) ProtoMessage() {}
 
 func (x *ContentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[22]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +2221,7 @@ func (x *ContentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsRequest.ProtoReflect.Descriptor instead.
 func (*ContentsRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{22}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ContentsRequest) GetAgent() string {
@@ -1892,7 +2265,7 @@ type ContentsResponse struct {
 
 func (x *ContentsResponse) Reset() {
 	*x = ContentsResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[23]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +2277,7 @@ func (x *ContentsResponse) String() string {
 func (*ContentsResponse) ProtoMessage() {}
 
 func (x *ContentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[23]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +2290,7 @@ func (x *ContentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsResponse.ProtoReflect.Descriptor instead.
 func (*ContentsResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{23}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ContentsResponse) GetRows() []*Row {
@@ -1970,7 +2343,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[24]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2355,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[24]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2368,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{24}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListRequest) GetAgent() string {
@@ -2057,7 +2430,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[25]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2442,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[25]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2455,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{25}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListResponse) GetRows() []*Row {
@@ -2118,7 +2491,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[26]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2503,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[26]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2516,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{26}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UpdateRequest) GetAgent() string {
@@ -2234,7 +2607,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[27]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2619,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[27]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2632,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{27}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DeleteRequest) GetAgent() string {
@@ -2298,7 +2671,7 @@ type DeleteResponse struct {
 
 func (x *DeleteResponse) Reset() {
 	*x = DeleteResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[28]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2683,7 @@ func (x *DeleteResponse) String() string {
 func (*DeleteResponse) ProtoMessage() {}
 
 func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[28]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2696,7 @@ func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteResponse.ProtoReflect.Descriptor instead.
 func (*DeleteResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{28}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeleteResponse) GetDeleted() []string {
@@ -2386,7 +2759,7 @@ type LockRequest struct {
 
 func (x *LockRequest) Reset() {
 	*x = LockRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[29]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2398,7 +2771,7 @@ func (x *LockRequest) String() string {
 func (*LockRequest) ProtoMessage() {}
 
 func (x *LockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[29]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2411,7 +2784,7 @@ func (x *LockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LockRequest.ProtoReflect.Descriptor instead.
 func (*LockRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{29}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LockRequest) GetAgent() string {
@@ -2445,7 +2818,7 @@ type LockResponse struct {
 
 func (x *LockResponse) Reset() {
 	*x = LockResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[30]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2830,7 @@ func (x *LockResponse) String() string {
 func (*LockResponse) ProtoMessage() {}
 
 func (x *LockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[30]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2843,7 @@ func (x *LockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LockResponse.ProtoReflect.Descriptor instead.
 func (*LockResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{30}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LockResponse) GetDone() []string {
@@ -2498,7 +2871,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[31]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2510,7 +2883,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[31]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2523,7 +2896,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{31}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ProfileRequest) GetAgent() string {
@@ -2557,7 +2930,7 @@ type ProfilesRequest struct {
 
 func (x *ProfilesRequest) Reset() {
 	*x = ProfilesRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[32]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2569,7 +2942,7 @@ func (x *ProfilesRequest) String() string {
 func (*ProfilesRequest) ProtoMessage() {}
 
 func (x *ProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[32]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2582,7 +2955,7 @@ func (x *ProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfilesRequest.ProtoReflect.Descriptor instead.
 func (*ProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{32}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ProfilesRequest) GetAgent() string {
@@ -2608,7 +2981,7 @@ type ProfilesResponse struct {
 
 func (x *ProfilesResponse) Reset() {
 	*x = ProfilesResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[33]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2620,7 +2993,7 @@ func (x *ProfilesResponse) String() string {
 func (*ProfilesResponse) ProtoMessage() {}
 
 func (x *ProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[33]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2633,7 +3006,7 @@ func (x *ProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfilesResponse.ProtoReflect.Descriptor instead.
 func (*ProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{33}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ProfilesResponse) GetProfiles() []*Profile {
@@ -2656,7 +3029,7 @@ type Profile struct {
 
 func (x *Profile) Reset() {
 	*x = Profile{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[34]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2668,7 +3041,7 @@ func (x *Profile) String() string {
 func (*Profile) ProtoMessage() {}
 
 func (x *Profile) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[34]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2681,7 +3054,7 @@ func (x *Profile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Profile.ProtoReflect.Descriptor instead.
 func (*Profile) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{34}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Profile) GetId() int64 {
@@ -2732,7 +3105,7 @@ type CalibrateRequest struct {
 
 func (x *CalibrateRequest) Reset() {
 	*x = CalibrateRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[35]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +3117,7 @@ func (x *CalibrateRequest) String() string {
 func (*CalibrateRequest) ProtoMessage() {}
 
 func (x *CalibrateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[35]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +3130,7 @@ func (x *CalibrateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalibrateRequest.ProtoReflect.Descriptor instead.
 func (*CalibrateRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{35}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CalibrateRequest) GetAgent() string {
@@ -2806,7 +3179,7 @@ type CalibrateResponse struct {
 
 func (x *CalibrateResponse) Reset() {
 	*x = CalibrateResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[36]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2818,7 +3191,7 @@ func (x *CalibrateResponse) String() string {
 func (*CalibrateResponse) ProtoMessage() {}
 
 func (x *CalibrateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[36]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2831,7 +3204,7 @@ func (x *CalibrateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalibrateResponse.ProtoReflect.Descriptor instead.
 func (*CalibrateResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{36}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CalibrateResponse) GetAgent() string {
@@ -2874,7 +3247,7 @@ type Calibration struct {
 
 func (x *Calibration) Reset() {
 	*x = Calibration{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[37]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +3259,7 @@ func (x *Calibration) String() string {
 func (*Calibration) ProtoMessage() {}
 
 func (x *Calibration) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[37]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +3272,7 @@ func (x *Calibration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Calibration.ProtoReflect.Descriptor instead.
 func (*Calibration) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{37}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Calibration) GetAgent() string {
@@ -2988,7 +3361,7 @@ type CalibrationsRequest struct {
 
 func (x *CalibrationsRequest) Reset() {
 	*x = CalibrationsRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3373,7 @@ func (x *CalibrationsRequest) String() string {
 func (*CalibrationsRequest) ProtoMessage() {}
 
 func (x *CalibrationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3386,7 @@ func (x *CalibrationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalibrationsRequest.ProtoReflect.Descriptor instead.
 func (*CalibrationsRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{38}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CalibrationsRequest) GetAgent() string {
@@ -3032,7 +3405,7 @@ type CalibrationsResponse struct {
 
 func (x *CalibrationsResponse) Reset() {
 	*x = CalibrationsResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3044,7 +3417,7 @@ func (x *CalibrationsResponse) String() string {
 func (*CalibrationsResponse) ProtoMessage() {}
 
 func (x *CalibrationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3057,7 +3430,7 @@ func (x *CalibrationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalibrationsResponse.ProtoReflect.Descriptor instead.
 func (*CalibrationsResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{39}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CalibrationsResponse) GetCalibrations() []*Calibration {
@@ -3079,7 +3452,7 @@ type MergeRequest struct {
 
 func (x *MergeRequest) Reset() {
 	*x = MergeRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3464,7 @@ func (x *MergeRequest) String() string {
 func (*MergeRequest) ProtoMessage() {}
 
 func (x *MergeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3477,7 @@ func (x *MergeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeRequest.ProtoReflect.Descriptor instead.
 func (*MergeRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{40}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MergeRequest) GetSource() string {
@@ -3148,7 +3521,7 @@ type MergeResponse struct {
 
 func (x *MergeResponse) Reset() {
 	*x = MergeResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3160,7 +3533,7 @@ func (x *MergeResponse) String() string {
 func (*MergeResponse) ProtoMessage() {}
 
 func (x *MergeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3173,7 +3546,7 @@ func (x *MergeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeResponse.ProtoReflect.Descriptor instead.
 func (*MergeResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{41}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MergeResponse) GetMerged() *MergeCounts {
@@ -3222,7 +3595,7 @@ type MergeCounts struct {
 
 func (x *MergeCounts) Reset() {
 	*x = MergeCounts{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3234,7 +3607,7 @@ func (x *MergeCounts) String() string {
 func (*MergeCounts) ProtoMessage() {}
 
 func (x *MergeCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3247,7 +3620,7 @@ func (x *MergeCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeCounts.ProtoReflect.Descriptor instead.
 func (*MergeCounts) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{42}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MergeCounts) GetMemories() int64 {
@@ -3281,7 +3654,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3293,7 +3666,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3306,7 +3679,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{43}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PauseRequest) GetAgent() string {
@@ -3332,7 +3705,7 @@ type PausedRequest struct {
 
 func (x *PausedRequest) Reset() {
 	*x = PausedRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3717,7 @@ func (x *PausedRequest) String() string {
 func (*PausedRequest) ProtoMessage() {}
 
 func (x *PausedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3730,7 @@ func (x *PausedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PausedRequest.ProtoReflect.Descriptor instead.
 func (*PausedRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{44}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PausedRequest) GetAgent() string {
@@ -3379,7 +3752,7 @@ type PauseState struct {
 
 func (x *PauseState) Reset() {
 	*x = PauseState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3391,7 +3764,7 @@ func (x *PauseState) String() string {
 func (*PauseState) ProtoMessage() {}
 
 func (x *PauseState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3404,7 +3777,7 @@ func (x *PauseState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseState.ProtoReflect.Descriptor instead.
 func (*PauseState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{45}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PauseState) GetPaused() bool {
@@ -3445,7 +3818,7 @@ type DeepCheckRequest struct {
 
 func (x *DeepCheckRequest) Reset() {
 	*x = DeepCheckRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3457,7 +3830,7 @@ func (x *DeepCheckRequest) String() string {
 func (*DeepCheckRequest) ProtoMessage() {}
 
 func (x *DeepCheckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3470,7 +3843,7 @@ func (x *DeepCheckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeepCheckRequest.ProtoReflect.Descriptor instead.
 func (*DeepCheckRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{46}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DeepCheckRequest) GetAgent() string {
@@ -3499,7 +3872,7 @@ type DeepCheckResponse struct {
 
 func (x *DeepCheckResponse) Reset() {
 	*x = DeepCheckResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3511,7 +3884,7 @@ func (x *DeepCheckResponse) String() string {
 func (*DeepCheckResponse) ProtoMessage() {}
 
 func (x *DeepCheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3524,7 +3897,7 @@ func (x *DeepCheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeepCheckResponse.ProtoReflect.Descriptor instead.
 func (*DeepCheckResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{47}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DeepCheckResponse) GetAgent() string {
@@ -3564,7 +3937,7 @@ type OperatingContextRequest struct {
 
 func (x *OperatingContextRequest) Reset() {
 	*x = OperatingContextRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3576,7 +3949,7 @@ func (x *OperatingContextRequest) String() string {
 func (*OperatingContextRequest) ProtoMessage() {}
 
 func (x *OperatingContextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3589,7 +3962,7 @@ func (x *OperatingContextRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatingContextRequest.ProtoReflect.Descriptor instead.
 func (*OperatingContextRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{48}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *OperatingContextRequest) GetSection() string {
@@ -3613,7 +3986,7 @@ type OperatingContextResponse struct {
 
 func (x *OperatingContextResponse) Reset() {
 	*x = OperatingContextResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3625,7 +3998,7 @@ func (x *OperatingContextResponse) String() string {
 func (*OperatingContextResponse) ProtoMessage() {}
 
 func (x *OperatingContextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3638,7 +4011,7 @@ func (x *OperatingContextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatingContextResponse.ProtoReflect.Descriptor instead.
 func (*OperatingContextResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{49}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *OperatingContextResponse) GetEnabled() bool {
@@ -3691,7 +4064,7 @@ type SettingsRequest struct {
 
 func (x *SettingsRequest) Reset() {
 	*x = SettingsRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3703,7 +4076,7 @@ func (x *SettingsRequest) String() string {
 func (*SettingsRequest) ProtoMessage() {}
 
 func (x *SettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3716,7 +4089,7 @@ func (x *SettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettingsRequest.ProtoReflect.Descriptor instead.
 func (*SettingsRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{50}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{55}
 }
 
 type SettingsResponse struct {
@@ -3728,7 +4101,7 @@ type SettingsResponse struct {
 
 func (x *SettingsResponse) Reset() {
 	*x = SettingsResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3740,7 +4113,7 @@ func (x *SettingsResponse) String() string {
 func (*SettingsResponse) ProtoMessage() {}
 
 func (x *SettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3753,7 +4126,7 @@ func (x *SettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettingsResponse.ProtoReflect.Descriptor instead.
 func (*SettingsResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{51}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SettingsResponse) GetSettings() []*Setting {
@@ -3773,7 +4146,7 @@ type SetSettingRequest struct {
 
 func (x *SetSettingRequest) Reset() {
 	*x = SetSettingRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3785,7 +4158,7 @@ func (x *SetSettingRequest) String() string {
 func (*SetSettingRequest) ProtoMessage() {}
 
 func (x *SetSettingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3798,7 +4171,7 @@ func (x *SetSettingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSettingRequest.ProtoReflect.Descriptor instead.
 func (*SetSettingRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{52}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SetSettingRequest) GetName() string {
@@ -3829,7 +4202,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3841,7 +4214,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3854,7 +4227,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{53}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Setting) GetName() string {
@@ -3907,7 +4280,7 @@ type ModelsRequest struct {
 
 func (x *ModelsRequest) Reset() {
 	*x = ModelsRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3919,7 +4292,7 @@ func (x *ModelsRequest) String() string {
 func (*ModelsRequest) ProtoMessage() {}
 
 func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3932,7 +4305,7 @@ func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelsRequest.ProtoReflect.Descriptor instead.
 func (*ModelsRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{54}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{59}
 }
 
 type ModelsResponse struct {
@@ -3944,7 +4317,7 @@ type ModelsResponse struct {
 
 func (x *ModelsResponse) Reset() {
 	*x = ModelsResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4329,7 @@ func (x *ModelsResponse) String() string {
 func (*ModelsResponse) ProtoMessage() {}
 
 func (x *ModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +4342,7 @@ func (x *ModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelsResponse.ProtoReflect.Descriptor instead.
 func (*ModelsResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{55}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ModelsResponse) GetModels() []*ModelState {
@@ -3990,7 +4363,7 @@ type ModelRequest struct {
 
 func (x *ModelRequest) Reset() {
 	*x = ModelRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4002,7 +4375,7 @@ func (x *ModelRequest) String() string {
 func (*ModelRequest) ProtoMessage() {}
 
 func (x *ModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4015,7 +4388,7 @@ func (x *ModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelRequest.ProtoReflect.Descriptor instead.
 func (*ModelRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{56}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ModelRequest) GetAction() string {
@@ -4056,7 +4429,7 @@ type ModelState struct {
 
 func (x *ModelState) Reset() {
 	*x = ModelState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[57]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4068,7 +4441,7 @@ func (x *ModelState) String() string {
 func (*ModelState) ProtoMessage() {}
 
 func (x *ModelState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[57]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4081,7 +4454,7 @@ func (x *ModelState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelState.ProtoReflect.Descriptor instead.
 func (*ModelState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{57}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ModelState) GetId() int64 {
@@ -4155,7 +4528,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[58]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4167,7 +4540,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[58]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4180,7 +4553,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{58}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{63}
 }
 
 type StatusResponse struct {
@@ -4205,7 +4578,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[59]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4217,7 +4590,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[59]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4230,7 +4603,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{59}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StatusResponse) GetVersion() string {
@@ -4343,7 +4716,7 @@ type QueueState struct {
 
 func (x *QueueState) Reset() {
 	*x = QueueState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[60]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4355,7 +4728,7 @@ func (x *QueueState) String() string {
 func (*QueueState) ProtoMessage() {}
 
 func (x *QueueState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[60]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4368,7 +4741,7 @@ func (x *QueueState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueState.ProtoReflect.Descriptor instead.
 func (*QueueState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{60}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *QueueState) GetPending() int64 {
@@ -4409,7 +4782,7 @@ type DoctorRequest struct {
 
 func (x *DoctorRequest) Reset() {
 	*x = DoctorRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[61]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4421,7 +4794,7 @@ func (x *DoctorRequest) String() string {
 func (*DoctorRequest) ProtoMessage() {}
 
 func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[61]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4434,7 +4807,7 @@ func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoctorRequest.ProtoReflect.Descriptor instead.
 func (*DoctorRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{61}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DoctorRequest) GetChecks() []string {
@@ -4461,7 +4834,7 @@ type DoctorResponse struct {
 
 func (x *DoctorResponse) Reset() {
 	*x = DoctorResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[62]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4473,7 +4846,7 @@ func (x *DoctorResponse) String() string {
 func (*DoctorResponse) ProtoMessage() {}
 
 func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[62]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4486,7 +4859,7 @@ func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoctorResponse.ProtoReflect.Descriptor instead.
 func (*DoctorResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{62}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DoctorResponse) GetOk() bool {
@@ -4517,7 +4890,7 @@ type CheckResult struct {
 
 func (x *CheckResult) Reset() {
 	*x = CheckResult{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[63]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4529,7 +4902,7 @@ func (x *CheckResult) String() string {
 func (*CheckResult) ProtoMessage() {}
 
 func (x *CheckResult) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[63]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4542,7 +4915,7 @@ func (x *CheckResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResult.ProtoReflect.Descriptor instead.
 func (*CheckResult) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{63}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CheckResult) GetName() string {
@@ -4596,7 +4969,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[64]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +4981,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[64]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +4994,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{64}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *BackupRequest) GetPath() string {
@@ -4639,7 +5012,7 @@ type VacuumRequest struct {
 
 func (x *VacuumRequest) Reset() {
 	*x = VacuumRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[65]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4651,7 +5024,7 @@ func (x *VacuumRequest) String() string {
 func (*VacuumRequest) ProtoMessage() {}
 
 func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[65]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4664,7 +5037,7 @@ func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VacuumRequest.ProtoReflect.Descriptor instead.
 func (*VacuumRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{65}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{70}
 }
 
 // Progress counts up to `total`, both in the operation's own unit.
@@ -4678,7 +5051,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[66]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4690,7 +5063,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[66]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4703,7 +5076,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{66}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Progress) GetDone() int64 {
@@ -4731,7 +5104,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[67]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4743,7 +5116,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[67]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4756,7 +5129,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{67}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ExportRequest) GetAgent() string {
@@ -4790,7 +5163,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[68]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4802,7 +5175,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[68]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4815,7 +5188,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{68}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ExportResponse) GetLines() []string {
@@ -4911,12 +5284,18 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\badvisory\x18\x06 \x01(\v2\x14.recalld.v1.AdvisoryR\badvisory\x12#\n" +
 	"\rgate_fallback\x18\a \x01(\bR\fgateFallback\x129\n" +
 	"\x19full_content_budget_chars\x18\b \x01(\x03R\x16fullContentBudgetChars\x121\n" +
-	"\aexplain\x18\t \x01(\v2\x17.recalld.v1.ExplanationR\aexplain\"n\n" +
+	"\aexplain\x18\t \x01(\v2\x17.recalld.v1.ExplanationR\aexplain\"\xa1\x01\n" +
 	"\bCoverage\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x03R\arecords\x12\x1a\n" +
 	"\bembedded\x18\x02 \x01(\x03R\bembedded\x12\x18\n" +
 	"\apending\x18\x03 \x01(\x03R\apending\x12\x12\n" +
-	"\x04full\x18\x04 \x01(\bR\x04full\"O\n" +
+	"\x04full\x18\x04 \x01(\bR\x04full\x121\n" +
+	"\x06blocks\x18\x05 \x01(\v2\x19.recalld.v1.BlockCoverageR\x06blocks\"u\n" +
+	"\rBlockCoverage\x12\x18\n" +
+	"\ascanned\x18\x01 \x01(\x03R\ascanned\x12\x16\n" +
+	"\x06blocks\x18\x02 \x01(\x03R\x06blocks\x12\x18\n" +
+	"\arecords\x18\x03 \x01(\x03R\arecords\x12\x18\n" +
+	"\apending\x18\x04 \x01(\x03R\apending\"O\n" +
 	"\vDegradation\x12\x10\n" +
 	"\x03arm\x18\x01 \x01(\tR\x03arm\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
@@ -4925,7 +5304,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\bseverity\x18\x01 \x01(\tR\bseverity\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1a\n" +
 	"\bevidence\x18\x03 \x01(\tR\bevidence\x12\x18\n" +
-	"\arunbook\x18\x04 \x01(\tR\arunbook\"\x84\x05\n" +
+	"\arunbook\x18\x04 \x01(\tR\arunbook\"\xcb\x05\n" +
 	"\x03Row\x12\x10\n" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12+\n" +
@@ -4951,16 +5330,33 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\fmatch_reason\x18\x13 \x01(\v2\x17.recalld.v1.MatchReasonR\vmatchReason\x126\n" +
 	"\n" +
 	"confidence\x18\x14 \x01(\v2\x16.recalld.v1.ConfidenceR\n" +
-	"confidenceB\b\n" +
-	"\x06_score\"\xbe\x01\n" +
+	"confidence\x12'\n" +
+	"\x05quote\x18\x15 \x01(\v2\x11.recalld.v1.QuoteR\x05quote\x12\x1c\n" +
+	"\tadmission\x18\x16 \x01(\tR\tadmissionB\b\n" +
+	"\x06_score\"\x95\x01\n" +
+	"\x05Quote\x12\x14\n" +
+	"\x05start\x18\x01 \x01(\x03R\x05start\x12\x10\n" +
+	"\x03end\x18\x02 \x01(\x03R\x03end\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1a\n" +
+	"\bcomplete\x18\x04 \x01(\bR\bcomplete\x124\n" +
+	"\n" +
+	"read_range\x18\x05 \x01(\v2\x15.recalld.v1.ReadRangeR\treadRange\"O\n" +
+	"\tReadRange\x12\x14\n" +
+	"\x05start\x18\x01 \x01(\x03R\x05start\x12\x10\n" +
+	"\x03end\x18\x02 \x01(\x03R\x03end\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\tR\brevision\"\x91\x02\n" +
 	"\vMatchReason\x12\x16\n" +
-	"\x06signal\x18\x01 \x01(\tR\x06signal\x12\x14\n" +
-	"\x05score\x18\x02 \x01(\x01R\x05score\x12'\n" +
+	"\x06signal\x18\x01 \x01(\tR\x06signal\x12\x19\n" +
+	"\x05score\x18\x02 \x01(\x01H\x00R\x05score\x88\x01\x01\x12\x14\n" +
+	"\x05order\x18\a \x01(\tR\x05order\x12\x1f\n" +
+	"\bdistance\x18\b \x01(\x03H\x01R\bdistance\x88\x01\x01\x12'\n" +
 	"\x04arms\x18\x03 \x03(\v2\x13.recalld.v1.ArmVoteR\x04arms\x12\x19\n" +
-	"\x05prior\x18\x04 \x01(\x01H\x00R\x05prior\x88\x01\x01\x12\x14\n" +
+	"\x05prior\x18\x04 \x01(\x01H\x02R\x05prior\x88\x01\x01\x12\x14\n" +
 	"\x05terms\x18\x05 \x03(\tR\x05terms\x12\x1d\n" +
 	"\n" +
 	"near_terms\x18\x06 \x03(\tR\tnearTermsB\b\n" +
+	"\x06_scoreB\v\n" +
+	"\t_distanceB\b\n" +
 	"\x06_prior\"E\n" +
 	"\aArmVote\x12\x10\n" +
 	"\x03arm\x18\x01 \x01(\tR\x03arm\x12\x12\n" +
@@ -4974,7 +5370,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\bresolved\x18\x04 \x01(\bR\bresolved\x12\x1f\n" +
 	"\vage_unknown\x18\x05 \x01(\bR\n" +
 	"ageUnknownB\t\n" +
-	"\a_cosine\"\xc9\x01\n" +
+	"\a_cosine\"\xfa\x01\n" +
 	"\vExplanation\x12\x14\n" +
 	"\x05depth\x18\x01 \x01(\x03R\x05depth\x12\x16\n" +
 	"\x06fusion\x18\x02 \x01(\tR\x06fusion\x12*\n" +
@@ -4982,7 +5378,18 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\x04arms\x18\x04 \x03(\v2\x15.recalld.v1.ArmReportR\x04arms\x125\n" +
 	"\n" +
 	"exclusions\x18\x05 \x03(\v2\x15.recalld.v1.ExclusionR\n" +
-	"exclusions\"Z\n" +
+	"exclusions\x12/\n" +
+	"\x06blocks\x18\x06 \x01(\v2\x17.recalld.v1.BlockReportR\x06blocks\"v\n" +
+	"\vBlockReport\x12\x14\n" +
+	"\x05order\x18\x01 \x01(\tR\x05order\x127\n" +
+	"\n" +
+	"candidates\x18\x02 \x03(\v2\x17.recalld.v1.BlockRankedR\n" +
+	"candidates\x12\x18\n" +
+	"\ascanned\x18\x03 \x01(\x03R\ascanned\"Q\n" +
+	"\vBlockRanked\x12\x10\n" +
+	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x14\n" +
+	"\x05block\x18\x02 \x01(\x03R\x05block\x12\x1a\n" +
+	"\bdistance\x18\x03 \x01(\x03R\bdistance\"Z\n" +
 	"\n" +
 	"GateReport\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\tR\x06signal\x12\x1c\n" +
@@ -5288,7 +5695,7 @@ func file_recalld_v1_recalld_proto_rawDescGZIP() []byte {
 	return file_recalld_v1_recalld_proto_rawDescData
 }
 
-var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*ErrorDetail)(nil),              // 0: recalld.v1.ErrorDetail
 	(*FieldError)(nil),               // 1: recalld.v1.FieldError
@@ -5301,157 +5708,167 @@ var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*RecallRequest)(nil),            // 8: recalld.v1.RecallRequest
 	(*RecallResponse)(nil),           // 9: recalld.v1.RecallResponse
 	(*Coverage)(nil),                 // 10: recalld.v1.Coverage
-	(*Degradation)(nil),              // 11: recalld.v1.Degradation
-	(*Advisory)(nil),                 // 12: recalld.v1.Advisory
-	(*Row)(nil),                      // 13: recalld.v1.Row
-	(*MatchReason)(nil),              // 14: recalld.v1.MatchReason
-	(*ArmVote)(nil),                  // 15: recalld.v1.ArmVote
-	(*Confidence)(nil),               // 16: recalld.v1.Confidence
-	(*Explanation)(nil),              // 17: recalld.v1.Explanation
-	(*GateReport)(nil),               // 18: recalld.v1.GateReport
-	(*ArmReport)(nil),                // 19: recalld.v1.ArmReport
-	(*ArmRanked)(nil),                // 20: recalld.v1.ArmRanked
-	(*Exclusion)(nil),                // 21: recalld.v1.Exclusion
-	(*ContentsRequest)(nil),          // 22: recalld.v1.ContentsRequest
-	(*ContentsResponse)(nil),         // 23: recalld.v1.ContentsResponse
-	(*ListRequest)(nil),              // 24: recalld.v1.ListRequest
-	(*ListResponse)(nil),             // 25: recalld.v1.ListResponse
-	(*UpdateRequest)(nil),            // 26: recalld.v1.UpdateRequest
-	(*DeleteRequest)(nil),            // 27: recalld.v1.DeleteRequest
-	(*DeleteResponse)(nil),           // 28: recalld.v1.DeleteResponse
-	(*LockRequest)(nil),              // 29: recalld.v1.LockRequest
-	(*LockResponse)(nil),             // 30: recalld.v1.LockResponse
-	(*ProfileRequest)(nil),           // 31: recalld.v1.ProfileRequest
-	(*ProfilesRequest)(nil),          // 32: recalld.v1.ProfilesRequest
-	(*ProfilesResponse)(nil),         // 33: recalld.v1.ProfilesResponse
-	(*Profile)(nil),                  // 34: recalld.v1.Profile
-	(*CalibrateRequest)(nil),         // 35: recalld.v1.CalibrateRequest
-	(*CalibrateResponse)(nil),        // 36: recalld.v1.CalibrateResponse
-	(*Calibration)(nil),              // 37: recalld.v1.Calibration
-	(*CalibrationsRequest)(nil),      // 38: recalld.v1.CalibrationsRequest
-	(*CalibrationsResponse)(nil),     // 39: recalld.v1.CalibrationsResponse
-	(*MergeRequest)(nil),             // 40: recalld.v1.MergeRequest
-	(*MergeResponse)(nil),            // 41: recalld.v1.MergeResponse
-	(*MergeCounts)(nil),              // 42: recalld.v1.MergeCounts
-	(*PauseRequest)(nil),             // 43: recalld.v1.PauseRequest
-	(*PausedRequest)(nil),            // 44: recalld.v1.PausedRequest
-	(*PauseState)(nil),               // 45: recalld.v1.PauseState
-	(*DeepCheckRequest)(nil),         // 46: recalld.v1.DeepCheckRequest
-	(*DeepCheckResponse)(nil),        // 47: recalld.v1.DeepCheckResponse
-	(*OperatingContextRequest)(nil),  // 48: recalld.v1.OperatingContextRequest
-	(*OperatingContextResponse)(nil), // 49: recalld.v1.OperatingContextResponse
-	(*SettingsRequest)(nil),          // 50: recalld.v1.SettingsRequest
-	(*SettingsResponse)(nil),         // 51: recalld.v1.SettingsResponse
-	(*SetSettingRequest)(nil),        // 52: recalld.v1.SetSettingRequest
-	(*Setting)(nil),                  // 53: recalld.v1.Setting
-	(*ModelsRequest)(nil),            // 54: recalld.v1.ModelsRequest
-	(*ModelsResponse)(nil),           // 55: recalld.v1.ModelsResponse
-	(*ModelRequest)(nil),             // 56: recalld.v1.ModelRequest
-	(*ModelState)(nil),               // 57: recalld.v1.ModelState
-	(*StatusRequest)(nil),            // 58: recalld.v1.StatusRequest
-	(*StatusResponse)(nil),           // 59: recalld.v1.StatusResponse
-	(*QueueState)(nil),               // 60: recalld.v1.QueueState
-	(*DoctorRequest)(nil),            // 61: recalld.v1.DoctorRequest
-	(*DoctorResponse)(nil),           // 62: recalld.v1.DoctorResponse
-	(*CheckResult)(nil),              // 63: recalld.v1.CheckResult
-	(*BackupRequest)(nil),            // 64: recalld.v1.BackupRequest
-	(*VacuumRequest)(nil),            // 65: recalld.v1.VacuumRequest
-	(*Progress)(nil),                 // 66: recalld.v1.Progress
-	(*ExportRequest)(nil),            // 67: recalld.v1.ExportRequest
-	(*ExportResponse)(nil),           // 68: recalld.v1.ExportResponse
+	(*BlockCoverage)(nil),            // 11: recalld.v1.BlockCoverage
+	(*Degradation)(nil),              // 12: recalld.v1.Degradation
+	(*Advisory)(nil),                 // 13: recalld.v1.Advisory
+	(*Row)(nil),                      // 14: recalld.v1.Row
+	(*Quote)(nil),                    // 15: recalld.v1.Quote
+	(*ReadRange)(nil),                // 16: recalld.v1.ReadRange
+	(*MatchReason)(nil),              // 17: recalld.v1.MatchReason
+	(*ArmVote)(nil),                  // 18: recalld.v1.ArmVote
+	(*Confidence)(nil),               // 19: recalld.v1.Confidence
+	(*Explanation)(nil),              // 20: recalld.v1.Explanation
+	(*BlockReport)(nil),              // 21: recalld.v1.BlockReport
+	(*BlockRanked)(nil),              // 22: recalld.v1.BlockRanked
+	(*GateReport)(nil),               // 23: recalld.v1.GateReport
+	(*ArmReport)(nil),                // 24: recalld.v1.ArmReport
+	(*ArmRanked)(nil),                // 25: recalld.v1.ArmRanked
+	(*Exclusion)(nil),                // 26: recalld.v1.Exclusion
+	(*ContentsRequest)(nil),          // 27: recalld.v1.ContentsRequest
+	(*ContentsResponse)(nil),         // 28: recalld.v1.ContentsResponse
+	(*ListRequest)(nil),              // 29: recalld.v1.ListRequest
+	(*ListResponse)(nil),             // 30: recalld.v1.ListResponse
+	(*UpdateRequest)(nil),            // 31: recalld.v1.UpdateRequest
+	(*DeleteRequest)(nil),            // 32: recalld.v1.DeleteRequest
+	(*DeleteResponse)(nil),           // 33: recalld.v1.DeleteResponse
+	(*LockRequest)(nil),              // 34: recalld.v1.LockRequest
+	(*LockResponse)(nil),             // 35: recalld.v1.LockResponse
+	(*ProfileRequest)(nil),           // 36: recalld.v1.ProfileRequest
+	(*ProfilesRequest)(nil),          // 37: recalld.v1.ProfilesRequest
+	(*ProfilesResponse)(nil),         // 38: recalld.v1.ProfilesResponse
+	(*Profile)(nil),                  // 39: recalld.v1.Profile
+	(*CalibrateRequest)(nil),         // 40: recalld.v1.CalibrateRequest
+	(*CalibrateResponse)(nil),        // 41: recalld.v1.CalibrateResponse
+	(*Calibration)(nil),              // 42: recalld.v1.Calibration
+	(*CalibrationsRequest)(nil),      // 43: recalld.v1.CalibrationsRequest
+	(*CalibrationsResponse)(nil),     // 44: recalld.v1.CalibrationsResponse
+	(*MergeRequest)(nil),             // 45: recalld.v1.MergeRequest
+	(*MergeResponse)(nil),            // 46: recalld.v1.MergeResponse
+	(*MergeCounts)(nil),              // 47: recalld.v1.MergeCounts
+	(*PauseRequest)(nil),             // 48: recalld.v1.PauseRequest
+	(*PausedRequest)(nil),            // 49: recalld.v1.PausedRequest
+	(*PauseState)(nil),               // 50: recalld.v1.PauseState
+	(*DeepCheckRequest)(nil),         // 51: recalld.v1.DeepCheckRequest
+	(*DeepCheckResponse)(nil),        // 52: recalld.v1.DeepCheckResponse
+	(*OperatingContextRequest)(nil),  // 53: recalld.v1.OperatingContextRequest
+	(*OperatingContextResponse)(nil), // 54: recalld.v1.OperatingContextResponse
+	(*SettingsRequest)(nil),          // 55: recalld.v1.SettingsRequest
+	(*SettingsResponse)(nil),         // 56: recalld.v1.SettingsResponse
+	(*SetSettingRequest)(nil),        // 57: recalld.v1.SetSettingRequest
+	(*Setting)(nil),                  // 58: recalld.v1.Setting
+	(*ModelsRequest)(nil),            // 59: recalld.v1.ModelsRequest
+	(*ModelsResponse)(nil),           // 60: recalld.v1.ModelsResponse
+	(*ModelRequest)(nil),             // 61: recalld.v1.ModelRequest
+	(*ModelState)(nil),               // 62: recalld.v1.ModelState
+	(*StatusRequest)(nil),            // 63: recalld.v1.StatusRequest
+	(*StatusResponse)(nil),           // 64: recalld.v1.StatusResponse
+	(*QueueState)(nil),               // 65: recalld.v1.QueueState
+	(*DoctorRequest)(nil),            // 66: recalld.v1.DoctorRequest
+	(*DoctorResponse)(nil),           // 67: recalld.v1.DoctorResponse
+	(*CheckResult)(nil),              // 68: recalld.v1.CheckResult
+	(*BackupRequest)(nil),            // 69: recalld.v1.BackupRequest
+	(*VacuumRequest)(nil),            // 70: recalld.v1.VacuumRequest
+	(*Progress)(nil),                 // 71: recalld.v1.Progress
+	(*ExportRequest)(nil),            // 72: recalld.v1.ExportRequest
+	(*ExportResponse)(nil),           // 73: recalld.v1.ExportResponse
 }
 var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	1,  // 0: recalld.v1.ErrorDetail.field_error:type_name -> recalld.v1.FieldError
 	5,  // 1: recalld.v1.StoreRequest.items:type_name -> recalld.v1.StoreItem
 	3,  // 2: recalld.v1.StoreItem.source:type_name -> recalld.v1.Source
 	7,  // 3: recalld.v1.StoreResponse.results:type_name -> recalld.v1.StoreResult
-	12, // 4: recalld.v1.StoreResponse.advisory:type_name -> recalld.v1.Advisory
-	13, // 5: recalld.v1.RecallResponse.rows:type_name -> recalld.v1.Row
-	34, // 6: recalld.v1.RecallResponse.profile:type_name -> recalld.v1.Profile
+	13, // 4: recalld.v1.StoreResponse.advisory:type_name -> recalld.v1.Advisory
+	14, // 5: recalld.v1.RecallResponse.rows:type_name -> recalld.v1.Row
+	39, // 6: recalld.v1.RecallResponse.profile:type_name -> recalld.v1.Profile
 	10, // 7: recalld.v1.RecallResponse.coverage:type_name -> recalld.v1.Coverage
-	11, // 8: recalld.v1.RecallResponse.degraded:type_name -> recalld.v1.Degradation
-	12, // 9: recalld.v1.RecallResponse.advisory:type_name -> recalld.v1.Advisory
-	17, // 10: recalld.v1.RecallResponse.explain:type_name -> recalld.v1.Explanation
-	3,  // 11: recalld.v1.Row.source:type_name -> recalld.v1.Source
-	14, // 12: recalld.v1.Row.match_reason:type_name -> recalld.v1.MatchReason
-	16, // 13: recalld.v1.Row.confidence:type_name -> recalld.v1.Confidence
-	15, // 14: recalld.v1.MatchReason.arms:type_name -> recalld.v1.ArmVote
-	18, // 15: recalld.v1.Explanation.gate:type_name -> recalld.v1.GateReport
-	19, // 16: recalld.v1.Explanation.arms:type_name -> recalld.v1.ArmReport
-	21, // 17: recalld.v1.Explanation.exclusions:type_name -> recalld.v1.Exclusion
-	20, // 18: recalld.v1.ArmReport.candidates:type_name -> recalld.v1.ArmRanked
-	13, // 19: recalld.v1.ContentsResponse.rows:type_name -> recalld.v1.Row
-	13, // 20: recalld.v1.ListResponse.rows:type_name -> recalld.v1.Row
-	3,  // 21: recalld.v1.UpdateRequest.source:type_name -> recalld.v1.Source
-	2,  // 22: recalld.v1.UpdateRequest.keywords:type_name -> recalld.v1.TextList
-	34, // 23: recalld.v1.ProfilesResponse.profiles:type_name -> recalld.v1.Profile
-	37, // 24: recalld.v1.CalibrateResponse.results:type_name -> recalld.v1.Calibration
-	11, // 25: recalld.v1.CalibrateResponse.skipped:type_name -> recalld.v1.Degradation
-	37, // 26: recalld.v1.CalibrationsResponse.calibrations:type_name -> recalld.v1.Calibration
-	42, // 27: recalld.v1.MergeResponse.merged:type_name -> recalld.v1.MergeCounts
-	42, // 28: recalld.v1.MergeResponse.skipped:type_name -> recalld.v1.MergeCounts
-	63, // 29: recalld.v1.DeepCheckResponse.checks:type_name -> recalld.v1.CheckResult
-	53, // 30: recalld.v1.SettingsResponse.settings:type_name -> recalld.v1.Setting
-	57, // 31: recalld.v1.ModelsResponse.models:type_name -> recalld.v1.ModelState
-	60, // 32: recalld.v1.StatusResponse.queue:type_name -> recalld.v1.QueueState
-	57, // 33: recalld.v1.StatusResponse.model:type_name -> recalld.v1.ModelState
-	12, // 34: recalld.v1.StatusResponse.advisory:type_name -> recalld.v1.Advisory
-	63, // 35: recalld.v1.DoctorResponse.checks:type_name -> recalld.v1.CheckResult
-	4,  // 36: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
-	8,  // 37: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
-	22, // 38: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
-	24, // 39: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
-	26, // 40: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
-	27, // 41: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
-	29, // 42: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
-	31, // 43: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
-	32, // 44: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
-	35, // 45: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
-	38, // 46: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
-	40, // 47: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
-	43, // 48: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
-	44, // 49: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
-	46, // 50: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
-	48, // 51: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
-	50, // 52: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
-	52, // 53: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
-	54, // 54: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
-	56, // 55: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
-	58, // 56: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
-	61, // 57: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
-	64, // 58: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
-	65, // 59: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
-	67, // 60: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
-	6,  // 61: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
-	9,  // 62: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
-	23, // 63: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
-	25, // 64: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
-	13, // 65: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
-	28, // 66: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
-	30, // 67: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
-	34, // 68: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
-	33, // 69: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
-	36, // 70: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
-	39, // 71: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
-	41, // 72: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
-	45, // 73: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
-	45, // 74: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
-	47, // 75: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
-	49, // 76: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
-	51, // 77: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
-	53, // 78: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
-	55, // 79: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
-	57, // 80: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
-	59, // 81: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
-	62, // 82: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
-	66, // 83: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
-	66, // 84: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
-	68, // 85: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
-	61, // [61:86] is the sub-list for method output_type
-	36, // [36:61] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	12, // 8: recalld.v1.RecallResponse.degraded:type_name -> recalld.v1.Degradation
+	13, // 9: recalld.v1.RecallResponse.advisory:type_name -> recalld.v1.Advisory
+	20, // 10: recalld.v1.RecallResponse.explain:type_name -> recalld.v1.Explanation
+	11, // 11: recalld.v1.Coverage.blocks:type_name -> recalld.v1.BlockCoverage
+	3,  // 12: recalld.v1.Row.source:type_name -> recalld.v1.Source
+	17, // 13: recalld.v1.Row.match_reason:type_name -> recalld.v1.MatchReason
+	19, // 14: recalld.v1.Row.confidence:type_name -> recalld.v1.Confidence
+	15, // 15: recalld.v1.Row.quote:type_name -> recalld.v1.Quote
+	16, // 16: recalld.v1.Quote.read_range:type_name -> recalld.v1.ReadRange
+	18, // 17: recalld.v1.MatchReason.arms:type_name -> recalld.v1.ArmVote
+	23, // 18: recalld.v1.Explanation.gate:type_name -> recalld.v1.GateReport
+	24, // 19: recalld.v1.Explanation.arms:type_name -> recalld.v1.ArmReport
+	26, // 20: recalld.v1.Explanation.exclusions:type_name -> recalld.v1.Exclusion
+	21, // 21: recalld.v1.Explanation.blocks:type_name -> recalld.v1.BlockReport
+	22, // 22: recalld.v1.BlockReport.candidates:type_name -> recalld.v1.BlockRanked
+	25, // 23: recalld.v1.ArmReport.candidates:type_name -> recalld.v1.ArmRanked
+	14, // 24: recalld.v1.ContentsResponse.rows:type_name -> recalld.v1.Row
+	14, // 25: recalld.v1.ListResponse.rows:type_name -> recalld.v1.Row
+	3,  // 26: recalld.v1.UpdateRequest.source:type_name -> recalld.v1.Source
+	2,  // 27: recalld.v1.UpdateRequest.keywords:type_name -> recalld.v1.TextList
+	39, // 28: recalld.v1.ProfilesResponse.profiles:type_name -> recalld.v1.Profile
+	42, // 29: recalld.v1.CalibrateResponse.results:type_name -> recalld.v1.Calibration
+	12, // 30: recalld.v1.CalibrateResponse.skipped:type_name -> recalld.v1.Degradation
+	42, // 31: recalld.v1.CalibrationsResponse.calibrations:type_name -> recalld.v1.Calibration
+	47, // 32: recalld.v1.MergeResponse.merged:type_name -> recalld.v1.MergeCounts
+	47, // 33: recalld.v1.MergeResponse.skipped:type_name -> recalld.v1.MergeCounts
+	68, // 34: recalld.v1.DeepCheckResponse.checks:type_name -> recalld.v1.CheckResult
+	58, // 35: recalld.v1.SettingsResponse.settings:type_name -> recalld.v1.Setting
+	62, // 36: recalld.v1.ModelsResponse.models:type_name -> recalld.v1.ModelState
+	65, // 37: recalld.v1.StatusResponse.queue:type_name -> recalld.v1.QueueState
+	62, // 38: recalld.v1.StatusResponse.model:type_name -> recalld.v1.ModelState
+	13, // 39: recalld.v1.StatusResponse.advisory:type_name -> recalld.v1.Advisory
+	68, // 40: recalld.v1.DoctorResponse.checks:type_name -> recalld.v1.CheckResult
+	4,  // 41: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
+	8,  // 42: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
+	27, // 43: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
+	29, // 44: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
+	31, // 45: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
+	32, // 46: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
+	34, // 47: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
+	36, // 48: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
+	37, // 49: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
+	40, // 50: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
+	43, // 51: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
+	45, // 52: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
+	48, // 53: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
+	49, // 54: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
+	51, // 55: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
+	53, // 56: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
+	55, // 57: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
+	57, // 58: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
+	59, // 59: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
+	61, // 60: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
+	63, // 61: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
+	66, // 62: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
+	69, // 63: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
+	70, // 64: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
+	72, // 65: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
+	6,  // 66: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
+	9,  // 67: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
+	28, // 68: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
+	30, // 69: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
+	14, // 70: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
+	33, // 71: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
+	35, // 72: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
+	39, // 73: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
+	38, // 74: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
+	41, // 75: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
+	44, // 76: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
+	46, // 77: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
+	50, // 78: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
+	50, // 79: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
+	52, // 80: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
+	54, // 81: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
+	56, // 82: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
+	58, // 83: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
+	60, // 84: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
+	62, // 85: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
+	64, // 86: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
+	67, // 87: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
+	71, // 88: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
+	71, // 89: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
+	73, // 90: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
+	66, // [66:91] is the sub-list for method output_type
+	41, // [41:66] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_recalld_v1_recalld_proto_init() }
@@ -5460,21 +5877,21 @@ func file_recalld_v1_recalld_proto_init() {
 		return
 	}
 	file_recalld_v1_recalld_proto_msgTypes[8].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[13].OneofWrappers = []any{}
 	file_recalld_v1_recalld_proto_msgTypes[14].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[16].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[22].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[24].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[26].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[32].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[67].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[17].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[19].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[27].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[29].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[31].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[37].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[72].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_recalld_v1_recalld_proto_rawDesc), len(file_recalld_v1_recalld_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   69,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
