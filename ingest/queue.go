@@ -24,6 +24,9 @@ const (
 	QueueIdle = 15 * time.Second
 	// enqueueBatch is how many records without a vector are queued at a time.
 	enqueueBatch = 1_000
+	// blockGather is how long texts are gathered before their blocks are built, so
+	// that a record stored alone costs no commit of its own.
+	blockGather  = 250 * time.Millisecond
 	firstRetry   = time.Second
 	longestRetry = 30 * time.Second
 )
@@ -47,8 +50,13 @@ type QueueOptions struct {
 	// Observe is told how each use of the model went; nil error is success. It
 	// may be nil.
 	Observe func(error)
-	// Drained is called when every record has a vector, waits for a retry, or is
-	// unembeddable. It may be nil.
+	// Blocks is where blocks are built; nil builds none. BuildBlocks says whether they
+	// are wanted now: when not, no model is asked, nothing is queued, and what was
+	// queued is forgotten (BR-129).
+	Blocks      BlockQueue
+	BuildBlocks func() bool
+	// Drained is called when every record has what it can have, waits for a retry,
+	// or is unembeddable. It may be nil.
 	Drained func(ctx context.Context, model int64) error
 	Clock   func() time.Time
 	Log     *slog.Logger
@@ -58,13 +66,25 @@ type QueueOptions struct {
 // when the process dies is claimed again after the lease or the next start;
 // vectors and queue entries change in one transaction, so nothing is embedded
 // into a text that has changed (BR-103) and nothing is lost.
+//
+// Blocks are built by the same worker once no vector is left to make, in runs with
+// limits between which the vectors have their turn (BR-108 to BR-116). There is one
+// worker, and so one sweep.
 type QueueWorker struct {
-	o    QueueOptions
-	wake chan struct{}
+	o       QueueOptions
+	wake    chan struct{}
+	written chan struct{}
 
 	mu    sync.Mutex // one batch at a time
 	fails int        // failures in a row
+	begun int64      // the model whose blocks are being built; notBegun, or building is off
 }
+
+// States of QueueWorker.begun beside a model's id.
+const (
+	notBegun    = 0
+	buildingOff = -1
+)
 
 // NewQueueWorker returns a worker that is not running.
 func NewQueueWorker(o QueueOptions) *QueueWorker {
@@ -74,21 +94,30 @@ func NewQueueWorker(o QueueOptions) *QueueWorker {
 	if o.Drained == nil {
 		o.Drained = func(context.Context, int64) error { return nil }
 	}
-	return &QueueWorker{o: o, wake: make(chan struct{}, 1)}
+	if o.BuildBlocks == nil {
+		o.BuildBlocks = func() bool { return o.Blocks != nil }
+	}
+	return &QueueWorker{o: o, wake: make(chan struct{}, 1), written: make(chan struct{}, 1)}
 }
 
-// Wake tells the worker that there is work. It never blocks.
-func (w *QueueWorker) Wake() {
+// Wake tells the worker that a record waits for a vector. It never blocks.
+func (w *QueueWorker) Wake() { tell(w.wake) }
+
+// Written tells the worker that a record has a text which may need blocks. It never
+// blocks, and what follows is built together.
+func (w *QueueWorker) Written() { tell(w.written) }
+
+func tell(c chan struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
 // Run works until the context ends. Whoever starts it waits for its return.
 func (w *QueueWorker) Run(ctx context.Context) {
-	for ctx.Err() == nil {
-		more, wait, err := w.step(ctx)
+	for vectors := true; ctx.Err() == nil; {
+		more, wait, err := w.step(ctx, vectors)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -97,35 +126,48 @@ func (w *QueueWorker) Run(ctx context.Context) {
 		case more:
 			continue
 		}
-		w.sleep(ctx, wait)
+		vectors = w.sleep(ctx, wait)
 	}
 }
 
-// Drain works until every record has a vector, waits for a retry, or is
+// Drain works until every record has what it can have, waits for a retry, or is
 // unembeddable, or until the first failure, which it returns. It takes turns
 // with Run.
 func (w *QueueWorker) Drain(ctx context.Context) error {
 	for {
-		more, _, err := w.step(ctx)
+		more, _, err := w.step(ctx, true)
 		if err != nil || !more {
 			return err
 		}
 	}
 }
 
-func (w *QueueWorker) sleep(ctx context.Context, d time.Duration) {
+// sleep rests until there is work. vectors is false when texts were written and
+// nothing else happened: then the search for records without a vector is not
+// worth its time.
+func (w *QueueWorker) sleep(ctx context.Context, d time.Duration) (vectors bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
 	case <-w.wake:
+	case <-w.written:
+		gather := time.NewTimer(blockGather)
+		defer gather.Stop()
+		select {
+		case <-ctx.Done():
+		case <-gather.C:
+			return false
+		case <-w.wake:
+		}
 	}
+	return true
 }
 
-// step embeds one batch. more says that there may be another one at once, wait
-// how long to rest otherwise.
-func (w *QueueWorker) step(ctx context.Context) (more bool, wait time.Duration, err error) {
+// step does one batch of vectors, or one run of blocks when no vector is left to
+// make. more says that there may be more at once, wait how long to rest otherwise.
+func (w *QueueWorker) step(ctx context.Context, vectors bool) (more bool, wait time.Duration, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -133,17 +175,26 @@ func (w *QueueWorker) step(ctx context.Context) (more bool, wait time.Duration, 
 	}
 	model, id, err := w.o.Model(ctx)
 	if errors.Is(err, embed.ErrNoModel) {
-		return false, QueueIdle, nil
+		return false, QueueIdle, w.endBlocksIfOff(ctx)
 	}
 	if err != nil {
 		w.o.Observe(err)
 		return false, w.retry(), fmt.Errorf("embedding model: %w", err)
 	}
-	more, err = w.batch(ctx, model, id)
-	if err != nil {
-		return false, w.rest(), err
+	if vectors {
+		if more, err = w.batch(ctx, model, id); err != nil {
+			return false, w.rest(), err
+		}
 	}
-	return more, QueueIdle, nil
+	if !more {
+		if more, err = w.blocks(ctx, model, id); err != nil {
+			return false, w.rest(), err
+		}
+	}
+	if !more {
+		err = w.o.Drained(ctx, id)
+	}
+	return more, QueueIdle, err
 }
 
 // retry counts a failure of the model and returns the wait after it.
@@ -166,10 +217,7 @@ func (w *QueueWorker) batch(ctx context.Context, model embed.Model, id int64) (m
 		return true, w.embed(ctx, model, id, tasks)
 	}
 	n, err := w.o.Queue.EnqueueMissing(ctx, id, enqueueBatch)
-	if err != nil || n > 0 {
-		return n > 0, err
-	}
-	return false, w.o.Drained(ctx, id)
+	return n > 0, err
 }
 
 func (w *QueueWorker) embed(ctx context.Context, model embed.Model, id int64, tasks []sqlite.Task) error {

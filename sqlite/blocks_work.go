@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -217,7 +218,7 @@ type BlockOutcome struct {
 // not at all when their text changed, and the mark behind the records
 // (BR-100 to BR-106). outcomes belong to the batch's records; a batch that was
 // ended early has fewer. What changed meanwhile is looked at again. built counts
-// the sets that were written.
+// the sets that were written. Errors: [ErrMarkMoved]; then nothing is published.
 func (s *Store) FinishBlocks(ctx context.Context, b BlockBatch, outcomes []BlockOutcome) (built int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		return t.item(func() error {
@@ -307,11 +308,17 @@ func (t *tx) moveMark(b BlockBatch, outcomes []BlockOutcome) error {
 			return err
 		}
 	}
-	// A mark that moved otherwise, as when building was turned off, stays.
-	_, _, err = t.exec("UPDATE block_mark SET "+mark+" = ? WHERE model = ? AND kind = ? AND policy = ? AND "+mark+" = ?",
+	n, _, err := t.exec("UPDATE block_mark SET "+mark+" = ? WHERE model = ? AND kind = ? AND policy = ? AND "+mark+" = ?",
 		upTo, b.Model, int64(b.kind), BlockPolicy, b.looked.after)
+	if err == nil && n == 0 {
+		err = ErrMarkMoved
+	}
 	return err
 }
+
+// ErrMarkMoved refuses a batch that somebody else has published, or that was taken
+// before building was turned off: there is one sweep at a time (BR-110).
+var ErrMarkMoved = errors.New("the records were looked at by somebody else meanwhile; begin again")
 
 // BlockProgress is how far building came for a model, over all agents.
 type BlockProgress struct {
