@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -41,15 +42,8 @@ const fenceMarks = 16
 
 // look classifies the line that starts at byte i.
 func (f *fences) look(text string, i int) line {
-	l := line{start: i}
-	for l.start < len(text) {
-		r, size := utf8.DecodeRuneInString(text[l.start:])
-		if r != ' ' && r != '\t' && r != '\r' && r != '　' {
-			break
-		}
-		l.start += size
-		l.indent++
-	}
+	l := line{}
+	l.start, l.indent = indented(text, i)
 	rest := text[l.start:]
 	if rest == "" || rest[0] == '\n' {
 		l.kind = blank
@@ -75,6 +69,25 @@ func (f *fences) look(text string, i int) line {
 		l.kind = item
 	}
 	return l
+}
+
+// indented returns where the white space at the start of a line ends, and its code
+// points.
+func indented(text string, i int) (end, indent int) {
+	for i < len(text) {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if r == '\n' || !unicode.IsSpace(r) {
+			break
+		}
+		i += size
+		indent++
+	}
+	if indent > 0 && i < len(text) && extendsAt(text, i) {
+		// The last white space and what is drawn onto it are one character.
+		_, size := utf8.DecodeLastRuneInString(text[:i])
+		return i - size, indent - 1
+	}
+	return i, indent
 }
 
 // ruled reports whether a line is drawn with the marks alone, three or more.

@@ -141,10 +141,17 @@ func (d *divider) decided(start, fits, limit int) (end int, done bool) {
 	return end, class != hard && end == last
 }
 
-// probes chooses two prefixes to count, around the place where the window should
-// close by what is known; every third time the middle, so that an odd tokeniser
-// cannot keep the search from ending.
+// probes chooses two prefixes to count. While little is known they stand around the
+// place where the window should close, every third time in the middle, so that an
+// odd tokeniser cannot keep the search from ending. Then they are the middle and the
+// boundary that would be taken if the window closed as late as it can.
 func (d *divider) probes(start, fits, limit, tokens, over, round int) (low, high int) {
+	if limit <= d.n && fits > start {
+		middle := (fits + limit) / 2
+		if end, _ := d.boundary(start, limit-1); end > fits {
+			return min(middle, end), max(middle, end)
+		}
+	}
 	guess := 0
 	switch {
 	case round%3 == 2:
@@ -182,12 +189,7 @@ const (
 func (d *divider) boundary(start, reach int) (end int, class nodeEnd) {
 	from := start + (reach-start+1)/2
 	var last [nodeEnds]int
-	k, i := from, d.at[from]
-	if before, _ := utf8.DecodeLastRuneInString(d.text[:i]); unicode.IsSpace(before) || markOf(before) != plain {
-		// Inside a gap: its class shows only from its beginning.
-		_, i = d.gap(i)
-		k += utf8.RuneCountInString(d.text[d.at[from]:i])
-	}
+	k, i := start, d.at[start]
 	for i < d.at[reach] {
 		class, to := d.gap(i)
 		if to == i {
@@ -198,7 +200,7 @@ func (d *divider) boundary(start, reach int) (end int, class nodeEnd) {
 		}
 		k += utf8.RuneCountInString(d.text[i:to])
 		i = to
-		if class > hard && k > start && k <= reach {
+		if class > hard && k >= from && k <= reach {
 			last[class] = k
 		}
 	}

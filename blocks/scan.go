@@ -42,8 +42,11 @@ type scanner struct {
 	known fences
 }
 
-// A governing line holds its list together under this name.
-const governing rune = -1
+// Enclosures without a mark of their own.
+const (
+	governing rune = -1 - iota // a line and the list that it governs
+	whole                      // a heading, a row of a table
+)
 
 // edges returns the boundaries of a text that is valid UTF-8, in order. The last
 // one is the end of the text. They depend on the text alone.
@@ -222,9 +225,10 @@ func (s *scanner) unbind() {
 	}
 }
 
-// release ends every enclosure where a paragraph ends: a list has reached its end
-// and is bound to its line, whatever else is open does not bind.
+// release ends every enclosure where a paragraph ends: a row has reached its end, a
+// list is bound to its line, whatever else is open does not bind.
 func (s *scanner) release() {
+	s.close(whole)
 	s.close(governing)
 	for s.depth > 0 {
 		s.unbind()
@@ -322,6 +326,9 @@ func (s *scanner) begin(l line) {
 		s.jump(l.start)
 	}
 	s.line, s.began = l, s.i
+	if l.kind == row || l.kind == heading {
+		s.enclose(whole)
+	}
 	for l.kind == fence && s.i < l.end {
 		next := strings.IndexByte(s.text[s.i:l.end], '\n')
 		if next < 0 {
@@ -331,7 +338,10 @@ func (s *scanner) begin(l line) {
 		}
 		s.jump(s.i + next)
 		content := s.n
-		s.step(1)
+		for next = s.i; next < l.end && s.text[next] == '\n'; {
+			next, _ = indented(s.text, next+1)
+		}
+		s.jump(next)
 		s.fits(content)
 		s.put(edge{content, s.n, false})
 	}
