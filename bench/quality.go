@@ -172,7 +172,7 @@ func ask(ctx context.Context, s coordinator.Service, q Question, o QualityOption
 
 // storeTurns stores the turns and returns conversation → turn id → ref.
 func storeTurns(ctx context.Context, s coordinator.Service, folder string) (map[string]map[string]string, error) {
-	in, err := ingest.OpenFile("locomo", folder)
+	in, err := ingest.OpenFile(ctx, ingest.FormatLocomo, folder)
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,13 @@ type Progress func(done, total int64)
 type StoreRequest struct {
 	Agent string      `json:"agent"`
 	Items []StoreItem `json:"items"`
+	// DryRun answers what would become of the items, and stores nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// MemoriesAbove and EpisodesAbove are the last numbers that were given out
+	// before an import began ([Status.LastMemory]): a number that an item brings
+	// along and that is above is free unless it is in use.
+	MemoriesAbove int64 `json:"memories_above,omitempty"`
+	EpisodesAbove int64 `json:"episodes_above,omitempty"`
 }
 
 // StoreItem is one record, or a profile, as a caller writes it.
@@ -60,13 +67,16 @@ type StoreItem = ingest.Item
 type StoreResponse struct {
 	Results  []StoreResult `json:"results"`
 	Advisory *Advisory     `json:"advisory,omitempty"`
+	// TextSeconds is what the model takes for one text, as a dry run measured it
+	// on a few of those that it would embed; 0 when it measured none.
+	TextSeconds float64 `json:"text_seconds,omitempty"`
 }
 
 // StoreResult says what became of one item (RR-444).
 type StoreResult struct {
 	Ref     string `json:"ref,omitempty"`   // the new record, or the one that made it a duplicate
 	Outcome string `json:"outcome"`         // stored, versioned, skipped, rejected
-	Embed   string `json:"embed,omitempty"` // done, queued, off
+	Embed   string `json:"embed,omitempty"` // done, queued, kept, off
 	Error   string `json:"error,omitempty"` // rejected only
 }
 
@@ -516,6 +526,7 @@ type Status struct {
 	Episodes int64      `json:"episodes"`
 	Agents   int64      `json:"agents"`
 	Queue    QueueState `json:"queue"`
+	Blocks   BlockState `json:"blocks"`
 	Model    ModelState `json:"model"`
 	WALBytes int64      `json:"wal_bytes"`
 	// OldestReaderSeconds is the age of the oldest open snapshot, which keeps the
@@ -525,6 +536,9 @@ type Status struct {
 	// ErasePending: deleted bytes are still in the log, for as long as a snapshot
 	// from before their deletion is open.
 	ErasePending bool `json:"erase_pending,omitempty"`
+	// LastMemory and LastEpisode are the highest numbers given out so far.
+	LastMemory  int64 `json:"last_memory,omitempty"`
+	LastEpisode int64 `json:"last_episode,omitempty"`
 }
 
 // QueueState counts embedding work.
@@ -532,6 +546,18 @@ type QueueState struct {
 	Pending      int64  `json:"pending"`
 	Failed       int64  `json:"failed"`       // waiting for a retry
 	Unembeddable int64  `json:"unembeddable"` // terminal
+	LastError    string `json:"last_error,omitempty"`
+}
+
+// BlockState is how far the building of blocks came.
+type BlockState struct {
+	Build        bool   `json:"build"`           // the setting blocks.build
+	Nodes        string `json:"nodes,omitempty"` // window, or window_unknown: records have no nodes
+	Records      int64  `json:"records"`         // with blocks
+	Blocks       int64  `json:"blocks"`          // theirs
+	Unembeddable int64  `json:"unembeddable"`    // of these; terminal
+	Waiting      int64  `json:"waiting"`         // records to look at, at most
+	Failed       int64  `json:"failed"`          // of these, to be tried again
 	LastError    string `json:"last_error,omitempty"`
 }
 
@@ -562,6 +588,8 @@ type ExportRequest struct {
 	Agent   string  `json:"agent"`
 	Project *string `json:"project,omitempty"`
 	Channel *string `json:"channel,omitempty"`
+	// Kept adds what an import can keep: numbers, times, recalls and vectors.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // Limits of requests.

@@ -107,6 +107,7 @@ func New(ctx context.Context, cfg Config) (*Coordinator, error) {
 	c.counters = &recalled{write: c.store.AddRecalls}
 	c.worker = ingest.NewQueueWorker(ingest.QueueOptions{
 		Queue: c.store, Model: c.models.embedder, Observe: c.models.observe, Drained: c.drained, Clock: c.clock, Log: c.log,
+		Blocks: c.store, BuildBlocks: func() bool { return c.policy().BlockBuild },
 	})
 	if model, _, _ := c.models.writer.now(); model.Local() {
 		if _, err := c.models.identify(ctx, c.models.writer); err != nil {

@@ -34,6 +34,7 @@ func (c *Coordinator) checks() []sqlite.Check {
 		{Name: "calibration", Doc: "stored thresholds fit the active model and the scoring version (RR-433)", Run: c.checkCalibration},
 		{Name: "embedding-model", Doc: "the configured model answers and is the stored vectors' own (DECISIONS 10)", Run: c.checkModel},
 		{Name: "lexical-index", Doc: "files of postings are whole and every cell is built (ARCHITECTURE 6)", Run: c.checkWords, Fix: c.repairWords},
+		{Name: "missing_blocks", Doc: "every record that needs blocks has a current set or waits for it (BR-119)", Run: c.checkBlocks, Fix: c.repairBlocks},
 		{Name: "embedding-queue", Doc: "no record waits after a failure, none is unembeddable", Run: c.checkQueue},
 	}
 }

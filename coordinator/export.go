@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"recalld/ingest"
 	"recalld/memory"
 	"recalld/sqlite"
 )
@@ -37,6 +38,10 @@ func (c *Coordinator) Export(ctx context.Context, r ExportRequest, each func(lin
 		}
 		return each(line)
 	}
+	models, err := exportModels(view, r)
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
 	if r.Project == nil && r.Channel == nil {
 		profiles, err := view.Profiles(r.Agent, nil, maxProfiles)
 		if err != nil {
@@ -44,7 +49,11 @@ func (c *Coordinator) Export(ctx context.Context, r ExportRequest, each func(lin
 		}
 		slices.SortFunc(profiles, func(a, b memory.Profile) int { return strings.Compare(a.UserID, b.UserID) })
 		for _, p := range profiles {
-			if err := write(StoreItem{Type: "profile", UserID: p.UserID, Content: p.Content}); err != nil {
+			item := StoreItem{Type: "profile", UserID: p.UserID, Content: p.Content}
+			if r.Kept {
+				item.Kept = &ingest.Kept{Updated: p.Updated.String()}
+			}
+			if err := write(item); err != nil {
 				return fmt.Errorf("export: %w", err)
 			}
 		}
@@ -60,8 +69,16 @@ func (c *Coordinator) Export(ctx context.Context, r ExportRequest, each func(lin
 			if err != nil {
 				return fmt.Errorf("export: %w", err)
 			}
+			var kept map[memory.Ref]*ingest.Kept
+			if r.Kept {
+				if kept, err = keptOf(view, records, models); err != nil {
+					return fmt.Errorf("export: %w", err)
+				}
+			}
 			for _, record := range records {
-				if err := write(itemOf(record, global[record.MessageID])); err != nil {
+				item := itemOf(record, global[record.MessageID])
+				item.Kept = kept[record.Ref]
+				if err := write(item); err != nil {
 					return fmt.Errorf("export: %w", err)
 				}
 				filter.After = record.Ref.ID
@@ -100,7 +117,55 @@ func itemOf(r memory.Record, global bool) StoreItem {
 	}
 	item.Type, item.Content, item.MessageID, item.Source, item.Metadata, item.Time = "memory", r.Content, r.MessageID, r.Source, r.Metadata, r.Time.String()
 	if r.Version > 1 || global && r.Cell.Project != "" {
-		item.OnConflict = sqlite.OnConflictVersion
+		item.OnConflict, item.Version = sqlite.OnConflictVersion, r.Version
 	}
 	return item
+}
+
+// exportModels are the models whose vectors an export gives, in the order in
+// which one is taken: the agent's active one, then the others by id.
+func exportModels(view *sqlite.View, r ExportRequest) ([]sqlite.Model, error) {
+	if !r.Kept {
+		return nil, nil
+	}
+	active, ok, err := view.ActiveModel(r.Agent)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := view.Models()
+	if err != nil {
+		return nil, err
+	}
+	var use []sqlite.Model
+	if ok {
+		use = append(use, active)
+	}
+	for _, m := range stored {
+		if m.State != sqlite.ModelRetired && (!ok || m.ID != active.ID) {
+			use = append(use, m)
+		}
+	}
+	return use, nil
+}
+
+// keptOf is what records take along when they move.
+func keptOf(view *sqlite.View, records []memory.Record, models []sqlite.Model) (map[memory.Ref]*ingest.Kept, error) {
+	kept := make(map[memory.Ref]*ingest.Kept, len(records))
+	without := make([]memory.Ref, 0, len(records))
+	for _, r := range records {
+		kept[r.Ref] = &ingest.Kept{ID: r.Ref.ID, Created: r.Created.String(), Updated: r.Updated.String(), Recalls: r.RecallCount, Recalled: r.LastRecalled.String(),
+			Superseded: r.SupersededBy.ID != 0}
+		without = append(without, r.Ref)
+	}
+	for _, m := range models {
+		vectors, err := view.VectorsOf(m.ID, without)
+		if err != nil {
+			return nil, err
+		}
+		for ref, values := range vectors {
+			kept[ref].Vector, kept[ref].Model = writeVector(values), m.Name
+		}
+		without = slices.DeleteFunc(without, func(ref memory.Ref) bool { return vectors[ref] != nil })
+	}
+	return kept, nil
 }

@@ -43,6 +43,9 @@ type models struct {
 
 	writer   *seat // the configured model; new vectors are its own
 	previous *seat // the model being replaced; nil when none is configured
+
+	importing sync.Mutex // one comparison of vectors that came along at a time
+	judged    map[judgedKey]judged
 }
 
 // seat is one open model. Its identity is compared with the file's models once

@@ -274,6 +274,9 @@ func (c *Coordinator) Status(ctx context.Context) (*Status, error) {
 			s.Model = m
 		}
 	}
+	if s.Blocks, err = c.blockState(ctx); err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
 	return s, nil
 }
 

@@ -41,6 +41,7 @@ type Policy struct {
 	ContentsBudget int // RR-438
 	MaxContent     int // DECISIONS 12
 
+	BlockBuild     bool // BR-128
 	BlockRetrieve  bool // BR-130
 	BlockReserved  int  // BR-061
 	BlockParentCap int  // BR-037; 0 is off

@@ -64,6 +64,7 @@ func registry() []setting {
 		integer("answer.full_budget", 200_000, 1_000, 10_000_000, "code points of an answer with full content", func(p *Policy) *int { return &p.FullBudget }),
 		integer("answer.contents_budget", 40_000, 1_000, 10_000_000, "code points of one get_contents", func(p *Policy) *int { return &p.ContentsBudget }),
 		integer("content.max_chars", memory.DefaultMaxContent, 1, memory.CeilingMaxContent, "code points of one record; longer ones are refused", func(p *Policy) *int { return &p.MaxContent }),
+		toggle("blocks.build", true, "build blocks of records that are longer than a sentence or two, so that recalls can find a part of one", func(p *Policy) *bool { return &p.BlockBuild }),
 		toggle("blocks.retrieve", true, "let recalls add rows that only a part of their text matches; needs blocks.build", func(p *Policy) *bool { return &p.BlockRetrieve }),
 		integer("blocks.reserved", 3, 0, maxReserved, "rows that blocks may add beyond the number asked for; 0 is off", func(p *Policy) *int { return &p.BlockReserved }),
 		integer("blocks.parent_cap", 64, 0, 1_000_000, "first blocks of a record that are searched; 0 searches all", func(p *Policy) *int { return &p.BlockParentCap }),
@@ -231,6 +232,9 @@ func (p Policy) check() error {
 	}
 	if p.Confidence.DecayFloor > p.Confidence.DecayCeil {
 		return &memory.FieldError{Field: "confidence.decay_floor", Problem: "is above confidence.decay_ceil", Limit: "floor ≤ ceil", Next: "set the other one first"}
+	}
+	if p.BlockRetrieve && !p.BlockBuild {
+		return &memory.FieldError{Field: "blocks.retrieve", Problem: "is true while blocks.build is false", Limit: "blocks can be searched only where they are built", Next: "set blocks.retrieve to false first, or blocks.build to true"}
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ func (c *Coordinator) Store(ctx context.Context, r StoreRequest) (StoreResponse,
 	if err := c.writeBatch(ctx, &b); err != nil {
 		return StoreResponse{}, fmt.Errorf("store: %w", err)
 	}
+	c.worker.Written()
 	if b.queued {
 		c.worker.Wake()
 	}

@@ -1,7 +1,9 @@
 package ingest
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"strings"
 
 	"recalld/memory"
 )
@@ -18,6 +20,7 @@ type Item struct {
 	Summary    string          `json:"summary,omitempty"` // episode
 	MessageID  string          `json:"message_id,omitempty"`
 	OnConflict string          `json:"on_conflict,omitempty"` // skip (default), version
+	Version    int             `json:"version,omitempty"`     // its number in the chain of the message id, with on_conflict version
 	Source     memory.Source   `json:"source,omitzero"`
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
 	Time       string          `json:"time,omitempty"`  // memory, RFC 3339 with zone
@@ -27,6 +30,24 @@ type Item struct {
 	Resolved   bool            `json:"resolved,omitempty"`
 	Locked     bool            `json:"locked,omitempty"`
 	UserID     string          `json:"user_id,omitempty"` // profile
+	Kept       *Kept           `json:"kept,omitempty"`
+}
+
+// Kept is what an item keeps of its life in another store. Everything in it may
+// be left out.
+type Kept struct {
+	ID       int64  `json:"id,omitempty"`       // its number, given again when no record here ever had it; memory, episode
+	Created  string `json:"created,omitempty"`  // when it was first stored, RFC 3339 with zone; memory, episode
+	Updated  string `json:"updated,omitempty"`  // when its text last changed
+	Recalls  int64  `json:"recalls,omitempty"`  // how often it was recalled; memory, episode
+	Recalled string `json:"recalled,omitempty"` // when for the last time
+	// Superseded says that a newer version follows; an import finds that out by
+	// itself.
+	Superseded bool `json:"superseded,omitempty"`
+	// Vector is the text's vector, the base64 of little-endian float32; Model is
+	// what its writer called the model, "" when it did not say.
+	Vector string `json:"vector,omitempty"`
+	Model  string `json:"model,omitempty"`
 }
 
 // Types of item.
@@ -35,3 +56,18 @@ const (
 	TypeEpisode = "episode"
 	TypeProfile = "profile"
 )
+
+// size is about how many bytes an item takes on its way to the sink.
+func (i *Item) size() int {
+	n := len(i.Content) + len(i.Summary) + len(i.Metadata) + 256
+	if i.Kept != nil {
+		n += len(i.Kept.Vector)
+	}
+	return n
+}
+
+// dims is the dimension that the vector's length says.
+func (k *Kept) dims() int {
+	padding := strings.Count(k.Vector, "=")
+	return (base64.StdEncoding.DecodedLen(len(k.Vector)) - padding) / 4
+}

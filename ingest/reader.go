@@ -1,159 +1,133 @@
 package ingest
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"recalld/memory"
 )
 
-// MaxLine is the longest line of an input file in bytes.
+// MaxLine is the longest line of an input file in bytes, and the longest file of
+// a folder that is read whole.
 const MaxLine = 16 << 20
 
 // Position is a place in an input.
 type Position struct {
-	Line   int   // of the item, from 1
-	Offset int64 // bytes read, this line included
+	Line   int    // of the item, from 1; in a folder, in its file
+	Offset int64  // bytes read; where reading goes on after the items up to this one
+	Where  string // what the place is called where a line alone does not say it
 }
 
-// LineError is one line that was refused. Reading goes on after it.
+// LineError is one line that was refused, or several in a row for the same
+// reason. Reading goes on after it.
 type LineError struct {
-	Line int    `json:"line"`
-	Err  string `json:"error"`
+	Line  int    `json:"line"`
+	Where string `json:"where,omitempty"` // the file, the row or the conversation
+	Err   string `json:"error"`
+	Last  int    `json:"last_line,omitempty"` // of Count lines with the same error
+	Count int    `json:"count,omitempty"`     // when more than one
 }
 
 // Error implements error.
 func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Err) }
 
-// Reader yields the items of one input in file order.
+// Reader yields the items of one input in the input's order.
 type Reader struct {
-	file   io.Closer
-	lines  *bufio.Reader
-	decode func(line []byte) (Item, error)
-	at     Position
-	size   int64
+	source  source
+	pending []entry // of the last unit
+	start   int64   // of that unit
+	end     int64
+	at      Position
+	agents  bool // items may name their agent
+	left    func() []Left
 }
 
-// Formats are the names that [OpenFile] knows.
-func Formats() []string { return []string{"jsonl", "locomo"} }
+// Left is something that the input has beside records, and that is not taken
+// over.
+type Left struct {
+	What  string `json:"what"`
+	Count int64  `json:"count"`
+}
 
-// OpenFile opens an input of the named format. For locomo the path is the
-// folder that holds turns.jsonl.
-func OpenFile(format, path string) (*Reader, error) {
-	decode := decodeItem
-	switch format {
-	case "jsonl":
-	case "locomo":
-		decode = decodeTurn
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			path = filepath.Join(path, "turns.jsonl")
-		}
-	default:
-		return nil, &memory.FieldError{Field: "format", Problem: memory.Shape(format) + " is not known", Limit: strings.Join(Formats(), ", "), Next: "choose one of them"}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open import: %w", err)
-	}
-	info, err := f.Stat()
-	if err == nil && info.IsDir() {
-		err = &memory.FieldError{Field: "path", Problem: "is a folder", Next: "name the file"}
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	r := newReader(f, decode)
-	r.file, r.size = f, info.Size()
-	return r, nil
+// source reads an input in units that are taken whole or again: a line, the file
+// of a folder, a conversation.
+type source interface {
+	// next returns the entries of the next unit and the offset behind it; the
+	// error io.EOF at the end.
+	next() (entries []entry, end int64, err error)
+	// skipTo moves behind the unit that ended at the offset.
+	skipTo(offset int64) error
+	size() int64
+	Close() error
+}
+
+// entry is one item, or the reason why there is none.
+type entry struct {
+	item  Item
+	line  int
+	where string
+	err   error
 }
 
 // NewReader reads jsonl from a stream of unknown size.
 func NewReader(in io.Reader) *Reader { return newReader(in, decodeItem) }
 
+// newReader reads a stream of lines that are one item each.
 func newReader(in io.Reader, decode func([]byte) (Item, error)) *Reader {
-	return &Reader{lines: bufio.NewReaderSize(in, 64<<10), decode: decode}
+	return &Reader{source: newLines(in, one(decode)), agents: true}
 }
 
 // Size is the input's length in bytes, 0 when not known.
-func (r *Reader) Size() int64 { return r.size }
+func (r *Reader) Size() int64 { return r.source.size() }
 
-// Close closes the file.
-func (r *Reader) Close() error {
-	if r.file == nil {
+// NamesAgents reports whether items of this input may name their agent; where
+// they do not, the importer has to.
+func (r *Reader) NamesAgents() bool { return r.agents }
+
+// Left lists what the input has beside records, as far as it was read.
+func (r *Reader) Left() []Left {
+	if r.left == nil {
 		return nil
 	}
-	return r.file.Close()
+	return r.left()
 }
 
-// SkipTo moves to a position that an earlier reading of the same input
-// reported. Lines before it are not decoded.
+// Close closes the input.
+func (r *Reader) Close() error { return r.source.Close() }
+
+// SkipTo moves to a position that an earlier reading of the same input reported.
 func (r *Reader) SkipTo(p Position) error {
-	for r.at.Offset < p.Offset {
-		var refused *LineError
-		if _, err := r.line(); err != nil && !errors.As(err, &refused) {
-			return fmt.Errorf("resume import at line %d: %w", p.Line, err)
-		}
+	if err := r.source.skipTo(p.Offset); err != nil {
+		return fmt.Errorf("resume import at line %d: %w", p.Line, err)
 	}
+	r.pending, r.end, r.at = nil, p.Offset, p
 	return nil
 }
 
 // Next returns the next item. The error is a *[LineError] for a line that was
 // refused, after which reading goes on, and [io.EOF] at the end.
 func (r *Reader) Next() (Item, Position, error) {
-	for {
-		line, err := r.line()
+	for len(r.pending) == 0 {
+		entries, end, err := r.source.next()
 		if err != nil {
+			r.at.Offset = max(r.at.Offset, end)
 			return Item{}, r.at, err
 		}
-		if r.at.Line == 1 {
-			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
-		}
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 {
-			continue
-		}
-		item, err := r.decode(line)
-		if err != nil {
-			return Item{}, r.at, &LineError{Line: r.at.Line, Err: err.Error()}
-		}
-		return item, r.at, nil
+		r.start, r.end, r.pending = r.end, end, entries
 	}
-}
-
-// line returns the next line without its break, at most MaxLine bytes of it.
-func (r *Reader) line() ([]byte, error) {
-	var line []byte
-	read := int64(0)
-	for {
-		part, err := r.lines.ReadSlice('\n')
-		read += int64(len(part))
-		if len(line)+len(part) <= MaxLine {
-			line = append(line, part...)
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if read == 0 {
-			return nil, err
-		}
-		r.at.Line++
-		r.at.Offset += read
-		if err != nil && err != io.EOF {
-			return nil, err
-		}
-		if read > int64(len(line)) {
-			return nil, &LineError{Line: r.at.Line, Err: fmt.Sprintf("has %d bytes (limit: %d bytes); split the record", read, MaxLine)}
-		}
-		return line, nil
+	e := r.pending[0]
+	r.pending = r.pending[1:]
+	r.at = Position{Line: e.line, Offset: r.start, Where: e.where}
+	if len(r.pending) == 0 {
+		r.at.Offset = r.end
 	}
+	if e.err != nil {
+		return Item{}, r.at, &LineError{Line: e.line, Where: e.where, Err: e.err.Error()}
+	}
+	return e.item, r.at, nil
 }
 
 // decodeStrict decodes one JSON object: no unknown field, no key twice, nothing
@@ -171,6 +145,18 @@ func decodeStrict(line []byte, into any) error {
 		return errors.New("has more than one JSON value (limit: one); put each on a line of its own")
 	}
 	return checkKeys(line)
+}
+
+// decodeLoose decodes one JSON object of a format that others write and extend:
+// fields that are not known pass, strings that decoding would change do not.
+func decodeLoose(line []byte, into any) error {
+	if err := memory.CheckJSON("line", line); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(line, into); err != nil {
+		return fmt.Errorf("is not of this format: %w; see docs/import.md", err)
+	}
+	return nil
 }
 
 func decodeItem(line []byte) (Item, error) {

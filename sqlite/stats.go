@@ -18,6 +18,7 @@ type Stats struct {
 	ErasePending                 bool  // deleted bytes are still in the log
 	Commits, Writes              int64 // since opening; many writes share a commit
 	OldestChange, LastChange     int64
+	LastMemory, LastEpisode      int64 // the highest numbers given out so far
 }
 
 // ErasePending reports whether deleted bytes are still in the log, because a
@@ -36,6 +37,9 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 			st.Agents, st.Cells, st.OldestChange, st.FreePages = r.int(3), r.int(4), r.int(5), r.int(6)
 			return nil
 		})
+		if err == nil {
+			st.LastMemory, st.LastEpisode, err = v.Marks()
+		}
 		return st, err
 	})
 	if err != nil {

@@ -84,6 +84,8 @@ func completeValues(c *cobra.Command) {
 		"on-conflict":   {"skip", "version"},
 		"order":         {"best_first", "best_last"},
 		"precision":     {"strict", "balanced", "lenient"},
+		"to":            {"jsonl", "cpersona"},
+		"vectors":       {"keep", "drop"},
 		"type":          {ingest.TypeMemory, ingest.TypeEpisode},
 	} {
 		if c.LocalNonPersistentFlags().Lookup(name) == nil && c.PersistentFlags().Lookup(name) == nil {
@@ -92,7 +94,7 @@ func completeValues(c *cobra.Command) {
 		// It fails for a flag that is not there or has a completion already.
 		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	takesFile := c.Name() == "import" || c.Name() == "backup"
+	takesFile := c.Name() == "import" || c.Name() == "export" || c.Name() == "backup"
 	if c.ValidArgsFunction == nil && len(c.ValidArgs) == 0 && !takesFile {
 		c.ValidArgsFunction = cobra.NoFileCompletions
 	}

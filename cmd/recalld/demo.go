@@ -79,7 +79,8 @@ func (a *app) fill(ctx context.Context, s *session, corpus []byte) error {
 	if err := os.WriteFile(mark, nil, 0o600); err != nil {
 		return fmt.Errorf("fill %s: %w", a.data, err)
 	}
-	report, err := ingest.Run(ctx, ingest.NewReader(bytes.NewReader(corpus)), sinkOf(s), ingest.Options{})
+	sink := importSink{service: s}
+	report, err := ingest.Run(ctx, ingest.NewReader(bytes.NewReader(corpus)), sink.store, ingest.Options{})
 	if err != nil {
 		return err
 	}

@@ -231,6 +231,11 @@ func (a *app) statusCommand() *cobra.Command {
 				fmt.Fprint(w, "model    ")
 				writeModel(w, status.Model)
 				fmt.Fprintf(w, "queue    %d waiting, %d to retry, %d cannot be embedded\n", status.Queue.Pending, status.Queue.Failed, status.Queue.Unembeddable)
+				if b := status.Blocks; b.Build {
+					fmt.Fprintf(w, "blocks   %d of %d records; %d records to look at, %d to retry, %d blocks cannot be embedded\n", b.Blocks, b.Records, b.Waiting, b.Failed, b.Unembeddable)
+				} else {
+					fmt.Fprintln(w, "blocks   off, by the setting blocks.build")
+				}
 				if status.ErasePending {
 					fmt.Fprintln(w, "erasure  pending: deleted bytes leave the log once the open export, backup or recall has ended")
 				}

@@ -187,13 +187,16 @@ func (h handler) Export(ctx context.Context, m *pb.ExportRequest, stream *connec
 		chunk, size = &pb.ExportResponse{}, 0
 		return stream.Send(full)
 	})
+	// What came before an error is good, and goes first.
+	if len(chunk.Lines) > 0 {
+		if sent := stream.Send(chunk); err == nil {
+			err = sent
+		}
+	}
 	if err != nil {
 		return refuse(err)
 	}
-	if len(chunk.Lines) == 0 {
-		return nil
-	}
-	return stream.Send(chunk)
+	return nil
 }
 
 // Requests and responses of calls that take or give no struct of package

@@ -275,6 +275,9 @@ type StoreRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	Items         []*StoreItem           `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	DryRun        bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`                      // answer what would become of the items, store nothing
+	MemoriesAbove int64                  `protobuf:"varint,4,opt,name=memories_above,json=memoriesAbove,proto3" json:"memories_above,omitempty"` // numbers of memories above this one were free when an import began
+	EpisodesAbove int64                  `protobuf:"varint,5,opt,name=episodes_above,json=episodesAbove,proto3" json:"episodes_above,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,6 +326,27 @@ func (x *StoreRequest) GetItems() []*StoreItem {
 	return nil
 }
 
+func (x *StoreRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *StoreRequest) GetMemoriesAbove() int64 {
+	if x != nil {
+		return x.MemoriesAbove
+	}
+	return 0
+}
+
+func (x *StoreRequest) GetEpisodesAbove() int64 {
+	if x != nil {
+		return x.EpisodesAbove
+	}
+	return 0
+}
+
 // StoreItem is one memory, episode or profile.
 type StoreItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -343,6 +367,8 @@ type StoreItem struct {
 	Resolved      bool                   `protobuf:"varint,15,opt,name=resolved,proto3" json:"resolved,omitempty"`
 	Locked        bool                   `protobuf:"varint,16,opt,name=locked,proto3" json:"locked,omitempty"`
 	UserId        string                 `protobuf:"bytes,17,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"` // profile
+	Version       int64                  `protobuf:"varint,18,opt,name=version,proto3" json:"version,omitempty"`            // memory: its number in the chain of the message id, with on_conflict version
+	Kept          *Kept                  `protobuf:"bytes,19,opt,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -496,17 +522,133 @@ func (x *StoreItem) GetUserId() string {
 	return ""
 }
 
+func (x *StoreItem) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *StoreItem) GetKept() *Kept {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+// Kept is what an item keeps of its life in another store.
+type Kept struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // given again when no record here ever had it
+	Created       string                 `protobuf:"bytes,2,opt,name=created,proto3" json:"created,omitempty"`
+	Updated       string                 `protobuf:"bytes,3,opt,name=updated,proto3" json:"updated,omitempty"`
+	Recalls       int64                  `protobuf:"varint,4,opt,name=recalls,proto3" json:"recalls,omitempty"`
+	Recalled      string                 `protobuf:"bytes,5,opt,name=recalled,proto3" json:"recalled,omitempty"`
+	Vector        string                 `protobuf:"bytes,6,opt,name=vector,proto3" json:"vector,omitempty"`          // base64 of little-endian float32
+	Model         string                 `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`            // what its writer called the vector's model
+	Superseded    bool                   `protobuf:"varint,8,opt,name=superseded,proto3" json:"superseded,omitempty"` // a newer version follows; exports say so
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Kept) Reset() {
+	*x = Kept{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Kept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Kept) ProtoMessage() {}
+
+func (x *Kept) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Kept.ProtoReflect.Descriptor instead.
+func (*Kept) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Kept) GetId() int64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Kept) GetCreated() string {
+	if x != nil {
+		return x.Created
+	}
+	return ""
+}
+
+func (x *Kept) GetUpdated() string {
+	if x != nil {
+		return x.Updated
+	}
+	return ""
+}
+
+func (x *Kept) GetRecalls() int64 {
+	if x != nil {
+		return x.Recalls
+	}
+	return 0
+}
+
+func (x *Kept) GetRecalled() string {
+	if x != nil {
+		return x.Recalled
+	}
+	return ""
+}
+
+func (x *Kept) GetVector() string {
+	if x != nil {
+		return x.Vector
+	}
+	return ""
+}
+
+func (x *Kept) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Kept) GetSuperseded() bool {
+	if x != nil {
+		return x.Superseded
+	}
+	return false
+}
+
 type StoreResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Results       []*StoreResult         `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"` // one per item, in order
 	Advisory      *Advisory              `protobuf:"bytes,2,opt,name=advisory,proto3" json:"advisory,omitempty"`
+	TextSeconds   float64                `protobuf:"fixed64,3,opt,name=text_seconds,json=textSeconds,proto3" json:"text_seconds,omitempty"` // dry run: what the model takes for one text, as measured on a few
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StoreResponse) Reset() {
 	*x = StoreResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[6]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +660,7 @@ func (x *StoreResponse) String() string {
 func (*StoreResponse) ProtoMessage() {}
 
 func (x *StoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[6]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +673,7 @@ func (x *StoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreResponse.ProtoReflect.Descriptor instead.
 func (*StoreResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{6}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StoreResponse) GetResults() []*StoreResult {
@@ -548,11 +690,18 @@ func (x *StoreResponse) GetAdvisory() *Advisory {
 	return nil
 }
 
+func (x *StoreResponse) GetTextSeconds() float64 {
+	if x != nil {
+		return x.TextSeconds
+	}
+	return 0
+}
+
 type StoreResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           string                 `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	Outcome       string                 `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"` // stored, versioned, skipped, rejected
-	Embed         string                 `protobuf:"bytes,3,opt,name=embed,proto3" json:"embed,omitempty"`     // done, queued, off
+	Embed         string                 `protobuf:"bytes,3,opt,name=embed,proto3" json:"embed,omitempty"`     // done, queued, kept, off
 	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`     // rejected only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -560,7 +709,7 @@ type StoreResult struct {
 
 func (x *StoreResult) Reset() {
 	*x = StoreResult{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[7]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -572,7 +721,7 @@ func (x *StoreResult) String() string {
 func (*StoreResult) ProtoMessage() {}
 
 func (x *StoreResult) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[7]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -585,7 +734,7 @@ func (x *StoreResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreResult.ProtoReflect.Descriptor instead.
 func (*StoreResult) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{7}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StoreResult) GetRef() string {
@@ -639,7 +788,7 @@ type RecallRequest struct {
 
 func (x *RecallRequest) Reset() {
 	*x = RecallRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[8]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +800,7 @@ func (x *RecallRequest) String() string {
 func (*RecallRequest) ProtoMessage() {}
 
 func (x *RecallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[8]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +813,7 @@ func (x *RecallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
 func (*RecallRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{8}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RecallRequest) GetAgent() string {
@@ -789,7 +938,7 @@ type RecallResponse struct {
 
 func (x *RecallResponse) Reset() {
 	*x = RecallResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[9]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +950,7 @@ func (x *RecallResponse) String() string {
 func (*RecallResponse) ProtoMessage() {}
 
 func (x *RecallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[9]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,7 +963,7 @@ func (x *RecallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallResponse.ProtoReflect.Descriptor instead.
 func (*RecallResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{9}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RecallResponse) GetRows() []*Row {
@@ -893,7 +1042,7 @@ type Coverage struct {
 
 func (x *Coverage) Reset() {
 	*x = Coverage{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[10]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +1054,7 @@ func (x *Coverage) String() string {
 func (*Coverage) ProtoMessage() {}
 
 func (x *Coverage) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[10]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +1067,7 @@ func (x *Coverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Coverage.ProtoReflect.Descriptor instead.
 func (*Coverage) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{10}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Coverage) GetRecords() int64 {
@@ -968,7 +1117,7 @@ type BlockCoverage struct {
 
 func (x *BlockCoverage) Reset() {
 	*x = BlockCoverage{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[11]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1129,7 @@ func (x *BlockCoverage) String() string {
 func (*BlockCoverage) ProtoMessage() {}
 
 func (x *BlockCoverage) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[11]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1142,7 @@ func (x *BlockCoverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockCoverage.ProtoReflect.Descriptor instead.
 func (*BlockCoverage) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{11}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BlockCoverage) GetScanned() int64 {
@@ -1035,7 +1184,7 @@ type Degradation struct {
 
 func (x *Degradation) Reset() {
 	*x = Degradation{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[12]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1047,7 +1196,7 @@ func (x *Degradation) String() string {
 func (*Degradation) ProtoMessage() {}
 
 func (x *Degradation) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[12]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1060,7 +1209,7 @@ func (x *Degradation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Degradation.ProtoReflect.Descriptor instead.
 func (*Degradation) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{12}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Degradation) GetArm() string {
@@ -1096,7 +1245,7 @@ type Advisory struct {
 
 func (x *Advisory) Reset() {
 	*x = Advisory{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[13]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1257,7 @@ func (x *Advisory) String() string {
 func (*Advisory) ProtoMessage() {}
 
 func (x *Advisory) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[13]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1270,7 @@ func (x *Advisory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Advisory.ProtoReflect.Descriptor instead.
 func (*Advisory) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{13}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Advisory) GetSeverity() string {
@@ -1183,7 +1332,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[14]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1344,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[14]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1357,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{14}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Row) GetRef() string {
@@ -1379,7 +1528,7 @@ type Quote struct {
 
 func (x *Quote) Reset() {
 	*x = Quote{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[15]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1540,7 @@ func (x *Quote) String() string {
 func (*Quote) ProtoMessage() {}
 
 func (x *Quote) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[15]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1553,7 @@ func (x *Quote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quote.ProtoReflect.Descriptor instead.
 func (*Quote) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{15}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Quote) GetStart() int64 {
@@ -1453,7 +1602,7 @@ type ReadRange struct {
 
 func (x *ReadRange) Reset() {
 	*x = ReadRange{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[16]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1614,7 @@ func (x *ReadRange) String() string {
 func (*ReadRange) ProtoMessage() {}
 
 func (x *ReadRange) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[16]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1627,7 @@ func (x *ReadRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRange.ProtoReflect.Descriptor instead.
 func (*ReadRange) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{16}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReadRange) GetStart() int64 {
@@ -1518,7 +1667,7 @@ type MatchReason struct {
 
 func (x *MatchReason) Reset() {
 	*x = MatchReason{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[17]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1679,7 @@ func (x *MatchReason) String() string {
 func (*MatchReason) ProtoMessage() {}
 
 func (x *MatchReason) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[17]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1692,7 @@ func (x *MatchReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MatchReason.ProtoReflect.Descriptor instead.
 func (*MatchReason) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{17}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MatchReason) GetSignal() string {
@@ -1613,7 +1762,7 @@ type ArmVote struct {
 
 func (x *ArmVote) Reset() {
 	*x = ArmVote{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[18]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1774,7 @@ func (x *ArmVote) String() string {
 func (*ArmVote) ProtoMessage() {}
 
 func (x *ArmVote) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[18]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1787,7 @@ func (x *ArmVote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArmVote.ProtoReflect.Descriptor instead.
 func (*ArmVote) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{18}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ArmVote) GetArm() string {
@@ -1675,7 +1824,7 @@ type Confidence struct {
 
 func (x *Confidence) Reset() {
 	*x = Confidence{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[19]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1836,7 @@ func (x *Confidence) String() string {
 func (*Confidence) ProtoMessage() {}
 
 func (x *Confidence) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[19]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1849,7 @@ func (x *Confidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Confidence.ProtoReflect.Descriptor instead.
 func (*Confidence) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{19}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Confidence) GetScore() float64 {
@@ -1752,7 +1901,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[20]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1913,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[20]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1926,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{20}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Explanation) GetDepth() int64 {
@@ -1833,7 +1982,7 @@ type BlockReport struct {
 
 func (x *BlockReport) Reset() {
 	*x = BlockReport{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[21]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +1994,7 @@ func (x *BlockReport) String() string {
 func (*BlockReport) ProtoMessage() {}
 
 func (x *BlockReport) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[21]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +2007,7 @@ func (x *BlockReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockReport.ProtoReflect.Descriptor instead.
 func (*BlockReport) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{21}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BlockReport) GetOrder() string {
@@ -1893,7 +2042,7 @@ type BlockRanked struct {
 
 func (x *BlockRanked) Reset() {
 	*x = BlockRanked{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[22]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +2054,7 @@ func (x *BlockRanked) String() string {
 func (*BlockRanked) ProtoMessage() {}
 
 func (x *BlockRanked) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[22]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +2067,7 @@ func (x *BlockRanked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockRanked.ProtoReflect.Descriptor instead.
 func (*BlockRanked) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{22}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BlockRanked) GetRef() string {
@@ -1953,7 +2102,7 @@ type GateReport struct {
 
 func (x *GateReport) Reset() {
 	*x = GateReport{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[23]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2114,7 @@ func (x *GateReport) String() string {
 func (*GateReport) ProtoMessage() {}
 
 func (x *GateReport) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[23]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2127,7 @@ func (x *GateReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateReport.ProtoReflect.Descriptor instead.
 func (*GateReport) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{23}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GateReport) GetSignal() string {
@@ -2014,7 +2163,7 @@ type ArmReport struct {
 
 func (x *ArmReport) Reset() {
 	*x = ArmReport{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[24]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2175,7 @@ func (x *ArmReport) String() string {
 func (*ArmReport) ProtoMessage() {}
 
 func (x *ArmReport) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[24]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2188,7 @@ func (x *ArmReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArmReport.ProtoReflect.Descriptor instead.
 func (*ArmReport) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{24}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ArmReport) GetArm() string {
@@ -2080,7 +2229,7 @@ type ArmRanked struct {
 
 func (x *ArmRanked) Reset() {
 	*x = ArmRanked{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[25]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2241,7 @@ func (x *ArmRanked) String() string {
 func (*ArmRanked) ProtoMessage() {}
 
 func (x *ArmRanked) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[25]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2254,7 @@ func (x *ArmRanked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArmRanked.ProtoReflect.Descriptor instead.
 func (*ArmRanked) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{25}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ArmRanked) GetRef() string {
@@ -2133,7 +2282,7 @@ type Exclusion struct {
 
 func (x *Exclusion) Reset() {
 	*x = Exclusion{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[26]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2294,7 @@ func (x *Exclusion) String() string {
 func (*Exclusion) ProtoMessage() {}
 
 func (x *Exclusion) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[26]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2307,7 @@ func (x *Exclusion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
 func (*Exclusion) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{26}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Exclusion) GetRef() string {
@@ -2196,7 +2345,7 @@ type ContentsRequest struct {
 
 func (x *ContentsRequest) Reset() {
 	*x = ContentsRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[27]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2357,7 @@ func (x *ContentsRequest) String() string {
 func (*ContentsRequest) ProtoMessage() {}
 
 func (x *ContentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[27]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2370,7 @@ func (x *ContentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsRequest.ProtoReflect.Descriptor instead.
 func (*ContentsRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{27}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ContentsRequest) GetAgent() string {
@@ -2265,7 +2414,7 @@ type ContentsResponse struct {
 
 func (x *ContentsResponse) Reset() {
 	*x = ContentsResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[28]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2426,7 @@ func (x *ContentsResponse) String() string {
 func (*ContentsResponse) ProtoMessage() {}
 
 func (x *ContentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[28]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2439,7 @@ func (x *ContentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsResponse.ProtoReflect.Descriptor instead.
 func (*ContentsResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{28}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ContentsResponse) GetRows() []*Row {
@@ -2343,7 +2492,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[29]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2504,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[29]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2517,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{29}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListRequest) GetAgent() string {
@@ -2430,7 +2579,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[30]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2591,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[30]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2604,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{30}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListResponse) GetRows() []*Row {
@@ -2491,7 +2640,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[31]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2503,7 +2652,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[31]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2516,7 +2665,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{31}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *UpdateRequest) GetAgent() string {
@@ -2607,7 +2756,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[32]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +2768,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[32]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +2781,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{32}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeleteRequest) GetAgent() string {
@@ -2671,7 +2820,7 @@ type DeleteResponse struct {
 
 func (x *DeleteResponse) Reset() {
 	*x = DeleteResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[33]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2683,7 +2832,7 @@ func (x *DeleteResponse) String() string {
 func (*DeleteResponse) ProtoMessage() {}
 
 func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[33]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2696,7 +2845,7 @@ func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteResponse.ProtoReflect.Descriptor instead.
 func (*DeleteResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{33}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DeleteResponse) GetDeleted() []string {
@@ -2759,7 +2908,7 @@ type LockRequest struct {
 
 func (x *LockRequest) Reset() {
 	*x = LockRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[34]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +2920,7 @@ func (x *LockRequest) String() string {
 func (*LockRequest) ProtoMessage() {}
 
 func (x *LockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[34]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +2933,7 @@ func (x *LockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LockRequest.ProtoReflect.Descriptor instead.
 func (*LockRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{34}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LockRequest) GetAgent() string {
@@ -2818,7 +2967,7 @@ type LockResponse struct {
 
 func (x *LockResponse) Reset() {
 	*x = LockResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[35]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +2979,7 @@ func (x *LockResponse) String() string {
 func (*LockResponse) ProtoMessage() {}
 
 func (x *LockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[35]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +2992,7 @@ func (x *LockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LockResponse.ProtoReflect.Descriptor instead.
 func (*LockResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{35}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LockResponse) GetDone() []string {
@@ -2871,7 +3020,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[36]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +3032,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[36]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +3045,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{36}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ProfileRequest) GetAgent() string {
@@ -2930,7 +3079,7 @@ type ProfilesRequest struct {
 
 func (x *ProfilesRequest) Reset() {
 	*x = ProfilesRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[37]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3091,7 @@ func (x *ProfilesRequest) String() string {
 func (*ProfilesRequest) ProtoMessage() {}
 
 func (x *ProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[37]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3104,7 @@ func (x *ProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfilesRequest.ProtoReflect.Descriptor instead.
 func (*ProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{37}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ProfilesRequest) GetAgent() string {
@@ -2981,7 +3130,7 @@ type ProfilesResponse struct {
 
 func (x *ProfilesResponse) Reset() {
 	*x = ProfilesResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2993,7 +3142,7 @@ func (x *ProfilesResponse) String() string {
 func (*ProfilesResponse) ProtoMessage() {}
 
 func (x *ProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[38]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3006,7 +3155,7 @@ func (x *ProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfilesResponse.ProtoReflect.Descriptor instead.
 func (*ProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{38}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ProfilesResponse) GetProfiles() []*Profile {
@@ -3029,7 +3178,7 @@ type Profile struct {
 
 func (x *Profile) Reset() {
 	*x = Profile{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3041,7 +3190,7 @@ func (x *Profile) String() string {
 func (*Profile) ProtoMessage() {}
 
 func (x *Profile) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[39]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3054,7 +3203,7 @@ func (x *Profile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Profile.ProtoReflect.Descriptor instead.
 func (*Profile) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{39}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Profile) GetId() int64 {
@@ -3105,7 +3254,7 @@ type CalibrateRequest struct {
 
 func (x *CalibrateRequest) Reset() {
 	*x = CalibrateRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3117,7 +3266,7 @@ func (x *CalibrateRequest) String() string {
 func (*CalibrateRequest) ProtoMessage() {}
 
 func (x *CalibrateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[40]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3130,7 +3279,7 @@ func (x *CalibrateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalibrateRequest.ProtoReflect.Descriptor instead.
 func (*CalibrateRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{40}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CalibrateRequest) GetAgent() string {
@@ -3179,7 +3328,7 @@ type CalibrateResponse struct {
 
 func (x *CalibrateResponse) Reset() {
 	*x = CalibrateResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3340,7 @@ func (x *CalibrateResponse) String() string {
 func (*CalibrateResponse) ProtoMessage() {}
 
 func (x *CalibrateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[41]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3353,7 @@ func (x *CalibrateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalibrateResponse.ProtoReflect.Descriptor instead.
 func (*CalibrateResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{41}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CalibrateResponse) GetAgent() string {
@@ -3247,7 +3396,7 @@ type Calibration struct {
 
 func (x *Calibration) Reset() {
 	*x = Calibration{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3259,7 +3408,7 @@ func (x *Calibration) String() string {
 func (*Calibration) ProtoMessage() {}
 
 func (x *Calibration) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[42]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3272,7 +3421,7 @@ func (x *Calibration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Calibration.ProtoReflect.Descriptor instead.
 func (*Calibration) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{42}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Calibration) GetAgent() string {
@@ -3361,7 +3510,7 @@ type CalibrationsRequest struct {
 
 func (x *CalibrationsRequest) Reset() {
 	*x = CalibrationsRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3522,7 @@ func (x *CalibrationsRequest) String() string {
 func (*CalibrationsRequest) ProtoMessage() {}
 
 func (x *CalibrationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[43]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3535,7 @@ func (x *CalibrationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalibrationsRequest.ProtoReflect.Descriptor instead.
 func (*CalibrationsRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{43}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CalibrationsRequest) GetAgent() string {
@@ -3405,7 +3554,7 @@ type CalibrationsResponse struct {
 
 func (x *CalibrationsResponse) Reset() {
 	*x = CalibrationsResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +3566,7 @@ func (x *CalibrationsResponse) String() string {
 func (*CalibrationsResponse) ProtoMessage() {}
 
 func (x *CalibrationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[44]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +3579,7 @@ func (x *CalibrationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalibrationsResponse.ProtoReflect.Descriptor instead.
 func (*CalibrationsResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{44}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CalibrationsResponse) GetCalibrations() []*Calibration {
@@ -3452,7 +3601,7 @@ type MergeRequest struct {
 
 func (x *MergeRequest) Reset() {
 	*x = MergeRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +3613,7 @@ func (x *MergeRequest) String() string {
 func (*MergeRequest) ProtoMessage() {}
 
 func (x *MergeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[45]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +3626,7 @@ func (x *MergeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeRequest.ProtoReflect.Descriptor instead.
 func (*MergeRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{45}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MergeRequest) GetSource() string {
@@ -3521,7 +3670,7 @@ type MergeResponse struct {
 
 func (x *MergeResponse) Reset() {
 	*x = MergeResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3533,7 +3682,7 @@ func (x *MergeResponse) String() string {
 func (*MergeResponse) ProtoMessage() {}
 
 func (x *MergeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[46]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3546,7 +3695,7 @@ func (x *MergeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeResponse.ProtoReflect.Descriptor instead.
 func (*MergeResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{46}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MergeResponse) GetMerged() *MergeCounts {
@@ -3595,7 +3744,7 @@ type MergeCounts struct {
 
 func (x *MergeCounts) Reset() {
 	*x = MergeCounts{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3607,7 +3756,7 @@ func (x *MergeCounts) String() string {
 func (*MergeCounts) ProtoMessage() {}
 
 func (x *MergeCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[47]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3620,7 +3769,7 @@ func (x *MergeCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MergeCounts.ProtoReflect.Descriptor instead.
 func (*MergeCounts) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{47}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MergeCounts) GetMemories() int64 {
@@ -3654,7 +3803,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3666,7 +3815,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[48]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3679,7 +3828,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{48}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PauseRequest) GetAgent() string {
@@ -3705,7 +3854,7 @@ type PausedRequest struct {
 
 func (x *PausedRequest) Reset() {
 	*x = PausedRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3717,7 +3866,7 @@ func (x *PausedRequest) String() string {
 func (*PausedRequest) ProtoMessage() {}
 
 func (x *PausedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[49]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3730,7 +3879,7 @@ func (x *PausedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PausedRequest.ProtoReflect.Descriptor instead.
 func (*PausedRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{49}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PausedRequest) GetAgent() string {
@@ -3752,7 +3901,7 @@ type PauseState struct {
 
 func (x *PauseState) Reset() {
 	*x = PauseState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3764,7 +3913,7 @@ func (x *PauseState) String() string {
 func (*PauseState) ProtoMessage() {}
 
 func (x *PauseState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[50]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3777,7 +3926,7 @@ func (x *PauseState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseState.ProtoReflect.Descriptor instead.
 func (*PauseState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{50}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PauseState) GetPaused() bool {
@@ -3818,7 +3967,7 @@ type DeepCheckRequest struct {
 
 func (x *DeepCheckRequest) Reset() {
 	*x = DeepCheckRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3830,7 +3979,7 @@ func (x *DeepCheckRequest) String() string {
 func (*DeepCheckRequest) ProtoMessage() {}
 
 func (x *DeepCheckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[51]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3843,7 +3992,7 @@ func (x *DeepCheckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeepCheckRequest.ProtoReflect.Descriptor instead.
 func (*DeepCheckRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{51}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DeepCheckRequest) GetAgent() string {
@@ -3872,7 +4021,7 @@ type DeepCheckResponse struct {
 
 func (x *DeepCheckResponse) Reset() {
 	*x = DeepCheckResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3884,7 +4033,7 @@ func (x *DeepCheckResponse) String() string {
 func (*DeepCheckResponse) ProtoMessage() {}
 
 func (x *DeepCheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[52]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3897,7 +4046,7 @@ func (x *DeepCheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeepCheckResponse.ProtoReflect.Descriptor instead.
 func (*DeepCheckResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{52}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *DeepCheckResponse) GetAgent() string {
@@ -3937,7 +4086,7 @@ type OperatingContextRequest struct {
 
 func (x *OperatingContextRequest) Reset() {
 	*x = OperatingContextRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3949,7 +4098,7 @@ func (x *OperatingContextRequest) String() string {
 func (*OperatingContextRequest) ProtoMessage() {}
 
 func (x *OperatingContextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[53]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3962,7 +4111,7 @@ func (x *OperatingContextRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatingContextRequest.ProtoReflect.Descriptor instead.
 func (*OperatingContextRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{53}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *OperatingContextRequest) GetSection() string {
@@ -3986,7 +4135,7 @@ type OperatingContextResponse struct {
 
 func (x *OperatingContextResponse) Reset() {
 	*x = OperatingContextResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3998,7 +4147,7 @@ func (x *OperatingContextResponse) String() string {
 func (*OperatingContextResponse) ProtoMessage() {}
 
 func (x *OperatingContextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[54]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4011,7 +4160,7 @@ func (x *OperatingContextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatingContextResponse.ProtoReflect.Descriptor instead.
 func (*OperatingContextResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{54}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *OperatingContextResponse) GetEnabled() bool {
@@ -4064,7 +4213,7 @@ type SettingsRequest struct {
 
 func (x *SettingsRequest) Reset() {
 	*x = SettingsRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4076,7 +4225,7 @@ func (x *SettingsRequest) String() string {
 func (*SettingsRequest) ProtoMessage() {}
 
 func (x *SettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[55]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4089,7 +4238,7 @@ func (x *SettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettingsRequest.ProtoReflect.Descriptor instead.
 func (*SettingsRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{55}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{56}
 }
 
 type SettingsResponse struct {
@@ -4101,7 +4250,7 @@ type SettingsResponse struct {
 
 func (x *SettingsResponse) Reset() {
 	*x = SettingsResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4113,7 +4262,7 @@ func (x *SettingsResponse) String() string {
 func (*SettingsResponse) ProtoMessage() {}
 
 func (x *SettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[56]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4126,7 +4275,7 @@ func (x *SettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettingsResponse.ProtoReflect.Descriptor instead.
 func (*SettingsResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{56}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SettingsResponse) GetSettings() []*Setting {
@@ -4146,7 +4295,7 @@ type SetSettingRequest struct {
 
 func (x *SetSettingRequest) Reset() {
 	*x = SetSettingRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[57]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4158,7 +4307,7 @@ func (x *SetSettingRequest) String() string {
 func (*SetSettingRequest) ProtoMessage() {}
 
 func (x *SetSettingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[57]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4171,7 +4320,7 @@ func (x *SetSettingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSettingRequest.ProtoReflect.Descriptor instead.
 func (*SetSettingRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{57}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SetSettingRequest) GetName() string {
@@ -4202,7 +4351,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[58]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4214,7 +4363,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[58]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4227,7 +4376,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{58}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Setting) GetName() string {
@@ -4280,7 +4429,7 @@ type ModelsRequest struct {
 
 func (x *ModelsRequest) Reset() {
 	*x = ModelsRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[59]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4292,7 +4441,7 @@ func (x *ModelsRequest) String() string {
 func (*ModelsRequest) ProtoMessage() {}
 
 func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[59]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4305,7 +4454,7 @@ func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelsRequest.ProtoReflect.Descriptor instead.
 func (*ModelsRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{59}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{60}
 }
 
 type ModelsResponse struct {
@@ -4317,7 +4466,7 @@ type ModelsResponse struct {
 
 func (x *ModelsResponse) Reset() {
 	*x = ModelsResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[60]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4329,7 +4478,7 @@ func (x *ModelsResponse) String() string {
 func (*ModelsResponse) ProtoMessage() {}
 
 func (x *ModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[60]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4342,7 +4491,7 @@ func (x *ModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelsResponse.ProtoReflect.Descriptor instead.
 func (*ModelsResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{60}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ModelsResponse) GetModels() []*ModelState {
@@ -4363,7 +4512,7 @@ type ModelRequest struct {
 
 func (x *ModelRequest) Reset() {
 	*x = ModelRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[61]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4375,7 +4524,7 @@ func (x *ModelRequest) String() string {
 func (*ModelRequest) ProtoMessage() {}
 
 func (x *ModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[61]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4388,7 +4537,7 @@ func (x *ModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelRequest.ProtoReflect.Descriptor instead.
 func (*ModelRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{61}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ModelRequest) GetAction() string {
@@ -4429,7 +4578,7 @@ type ModelState struct {
 
 func (x *ModelState) Reset() {
 	*x = ModelState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[62]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4441,7 +4590,7 @@ func (x *ModelState) String() string {
 func (*ModelState) ProtoMessage() {}
 
 func (x *ModelState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[62]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4454,7 +4603,7 @@ func (x *ModelState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelState.ProtoReflect.Descriptor instead.
 func (*ModelState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{62}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ModelState) GetId() int64 {
@@ -4528,7 +4677,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[63]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4540,7 +4689,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[63]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4553,7 +4702,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{63}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{64}
 }
 
 type StatusResponse struct {
@@ -4572,13 +4721,16 @@ type StatusResponse struct {
 	Advisory            *Advisory              `protobuf:"bytes,12,opt,name=advisory,proto3" json:"advisory,omitempty"`
 	ErasePending        bool                   `protobuf:"varint,13,opt,name=erase_pending,json=erasePending,proto3" json:"erase_pending,omitempty"`                        // deleted bytes wait for an open snapshot to close
 	OldestReaderSeconds int64                  `protobuf:"varint,14,opt,name=oldest_reader_seconds,json=oldestReaderSeconds,proto3" json:"oldest_reader_seconds,omitempty"` // age of the oldest open snapshot
+	LastMemory          int64                  `protobuf:"varint,15,opt,name=last_memory,json=lastMemory,proto3" json:"last_memory,omitempty"`                              // the highest number of a memory so far
+	LastEpisode         int64                  `protobuf:"varint,16,opt,name=last_episode,json=lastEpisode,proto3" json:"last_episode,omitempty"`
+	Blocks              *BlockState            `protobuf:"bytes,17,opt,name=blocks,proto3" json:"blocks,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[64]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4590,7 +4742,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[64]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4603,7 +4755,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{64}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StatusResponse) GetVersion() string {
@@ -4704,6 +4856,27 @@ func (x *StatusResponse) GetOldestReaderSeconds() int64 {
 	return 0
 }
 
+func (x *StatusResponse) GetLastMemory() int64 {
+	if x != nil {
+		return x.LastMemory
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetLastEpisode() int64 {
+	if x != nil {
+		return x.LastEpisode
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetBlocks() *BlockState {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
 type QueueState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pending       int64                  `protobuf:"varint,1,opt,name=pending,proto3" json:"pending,omitempty"`
@@ -4716,7 +4889,7 @@ type QueueState struct {
 
 func (x *QueueState) Reset() {
 	*x = QueueState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[65]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4728,7 +4901,7 @@ func (x *QueueState) String() string {
 func (*QueueState) ProtoMessage() {}
 
 func (x *QueueState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[65]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4741,7 +4914,7 @@ func (x *QueueState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueState.ProtoReflect.Descriptor instead.
 func (*QueueState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{65}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *QueueState) GetPending() int64 {
@@ -4772,6 +4945,106 @@ func (x *QueueState) GetLastError() string {
 	return ""
 }
 
+type BlockState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Build         bool                   `protobuf:"varint,1,opt,name=build,proto3" json:"build,omitempty"`     // the setting blocks.build
+	Nodes         string                 `protobuf:"bytes,2,opt,name=nodes,proto3" json:"nodes,omitempty"`      // window, or window_unknown
+	Records       int64                  `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"` // with blocks
+	Blocks        int64                  `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	Unembeddable  int64                  `protobuf:"varint,5,opt,name=unembeddable,proto3" json:"unembeddable,omitempty"`
+	Waiting       int64                  `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"` // records to look at, at most
+	Failed        int64                  `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`   // of these, to be tried again
+	LastError     string                 `protobuf:"bytes,8,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockState) Reset() {
+	*x = BlockState{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockState) ProtoMessage() {}
+
+func (x *BlockState) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockState.ProtoReflect.Descriptor instead.
+func (*BlockState) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *BlockState) GetBuild() bool {
+	if x != nil {
+		return x.Build
+	}
+	return false
+}
+
+func (x *BlockState) GetNodes() string {
+	if x != nil {
+		return x.Nodes
+	}
+	return ""
+}
+
+func (x *BlockState) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *BlockState) GetBlocks() int64 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *BlockState) GetUnembeddable() int64 {
+	if x != nil {
+		return x.Unembeddable
+	}
+	return 0
+}
+
+func (x *BlockState) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *BlockState) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *BlockState) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
 type DoctorRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Checks        []string               `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"` // empty: all
@@ -4782,7 +5055,7 @@ type DoctorRequest struct {
 
 func (x *DoctorRequest) Reset() {
 	*x = DoctorRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[66]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4794,7 +5067,7 @@ func (x *DoctorRequest) String() string {
 func (*DoctorRequest) ProtoMessage() {}
 
 func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[66]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4807,7 +5080,7 @@ func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoctorRequest.ProtoReflect.Descriptor instead.
 func (*DoctorRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{66}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *DoctorRequest) GetChecks() []string {
@@ -4834,7 +5107,7 @@ type DoctorResponse struct {
 
 func (x *DoctorResponse) Reset() {
 	*x = DoctorResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[67]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4846,7 +5119,7 @@ func (x *DoctorResponse) String() string {
 func (*DoctorResponse) ProtoMessage() {}
 
 func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[67]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4859,7 +5132,7 @@ func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoctorResponse.ProtoReflect.Descriptor instead.
 func (*DoctorResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{67}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DoctorResponse) GetOk() bool {
@@ -4890,7 +5163,7 @@ type CheckResult struct {
 
 func (x *CheckResult) Reset() {
 	*x = CheckResult{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[68]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4902,7 +5175,7 @@ func (x *CheckResult) String() string {
 func (*CheckResult) ProtoMessage() {}
 
 func (x *CheckResult) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[68]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4915,7 +5188,7 @@ func (x *CheckResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResult.ProtoReflect.Descriptor instead.
 func (*CheckResult) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{68}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CheckResult) GetName() string {
@@ -4969,7 +5242,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[69]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4981,7 +5254,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[69]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4994,7 +5267,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{69}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *BackupRequest) GetPath() string {
@@ -5012,7 +5285,7 @@ type VacuumRequest struct {
 
 func (x *VacuumRequest) Reset() {
 	*x = VacuumRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[70]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5024,7 +5297,7 @@ func (x *VacuumRequest) String() string {
 func (*VacuumRequest) ProtoMessage() {}
 
 func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[70]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5037,7 +5310,7 @@ func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VacuumRequest.ProtoReflect.Descriptor instead.
 func (*VacuumRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{70}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{72}
 }
 
 // Progress counts up to `total`, both in the operation's own unit.
@@ -5051,7 +5324,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[71]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5063,7 +5336,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[71]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5076,7 +5349,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{71}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Progress) GetDone() int64 {
@@ -5098,13 +5371,14 @@ type ExportRequest struct {
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	Project       *string                `protobuf:"bytes,2,opt,name=project,proto3,oneof" json:"project,omitempty"`
 	Channel       *string                `protobuf:"bytes,3,opt,name=channel,proto3,oneof" json:"channel,omitempty"`
+	Kept          bool                   `protobuf:"varint,4,opt,name=kept,proto3" json:"kept,omitempty"` // numbers, bookkeeping and vectors too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[72]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5116,7 +5390,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[72]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5129,7 +5403,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{72}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ExportRequest) GetAgent() string {
@@ -5153,6 +5427,13 @@ func (x *ExportRequest) GetChannel() string {
 	return ""
 }
 
+func (x *ExportRequest) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
+}
+
 // ExportResponse carries some of the lines, in order.
 type ExportResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5163,7 +5444,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5175,7 +5456,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5188,7 +5469,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{73}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ExportResponse) GetLines() []string {
@@ -5219,10 +5500,13 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\x06Source\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"Q\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\xb8\x01\n" +
 	"\fStoreRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12+\n" +
-	"\x05items\x18\x02 \x03(\v2\x15.recalld.v1.StoreItemR\x05items\"\xca\x03\n" +
+	"\x05items\x18\x02 \x03(\v2\x15.recalld.v1.StoreItemR\x05items\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12%\n" +
+	"\x0ememories_above\x18\x04 \x01(\x03R\rmemoriesAbove\x12%\n" +
+	"\x0eepisodes_above\x18\x05 \x01(\x03R\repisodesAbove\"\x8a\x04\n" +
 	"\tStoreItem\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -5243,10 +5527,24 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\bkeywords\x18\x0e \x03(\tR\bkeywords\x12\x1a\n" +
 	"\bresolved\x18\x0f \x01(\bR\bresolved\x12\x16\n" +
 	"\x06locked\x18\x10 \x01(\bR\x06locked\x12\x17\n" +
-	"\auser_id\x18\x11 \x01(\tR\x06userId\"t\n" +
+	"\auser_id\x18\x11 \x01(\tR\x06userId\x12\x18\n" +
+	"\aversion\x18\x12 \x01(\x03R\aversion\x12$\n" +
+	"\x04kept\x18\x13 \x01(\v2\x10.recalld.v1.KeptR\x04kept\"\xce\x01\n" +
+	"\x04Kept\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x18\n" +
+	"\acreated\x18\x02 \x01(\tR\acreated\x12\x18\n" +
+	"\aupdated\x18\x03 \x01(\tR\aupdated\x12\x18\n" +
+	"\arecalls\x18\x04 \x01(\x03R\arecalls\x12\x1a\n" +
+	"\brecalled\x18\x05 \x01(\tR\brecalled\x12\x16\n" +
+	"\x06vector\x18\x06 \x01(\tR\x06vector\x12\x14\n" +
+	"\x05model\x18\a \x01(\tR\x05model\x12\x1e\n" +
+	"\n" +
+	"superseded\x18\b \x01(\bR\n" +
+	"superseded\"\x97\x01\n" +
 	"\rStoreResponse\x121\n" +
 	"\aresults\x18\x01 \x03(\v2\x17.recalld.v1.StoreResultR\aresults\x120\n" +
-	"\badvisory\x18\x02 \x01(\v2\x14.recalld.v1.AdvisoryR\badvisory\"e\n" +
+	"\badvisory\x18\x02 \x01(\v2\x14.recalld.v1.AdvisoryR\badvisory\x12!\n" +
+	"\ftext_seconds\x18\x03 \x01(\x01R\vtextSeconds\"e\n" +
 	"\vStoreResult\x12\x10\n" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x14\n" +
@@ -5601,7 +5899,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\bembedded\x18\a \x01(\x03R\bembedded\x12\x18\n" +
 	"\arecords\x18\b \x01(\x03R\arecords\x12.\n" +
 	"\x13lowest_probe_cosine\x18\t \x01(\x01R\x11lowestProbeCosine\"\x0f\n" +
-	"\rStatusRequest\"\xdb\x03\n" +
+	"\rStatusRequest\"\xcf\x04\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x19\n" +
 	"\btruth_id\x18\x02 \x01(\tR\atruthId\x12\x16\n" +
@@ -5617,14 +5915,29 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\twal_bytes\x18\v \x01(\x03R\bwalBytes\x120\n" +
 	"\badvisory\x18\f \x01(\v2\x14.recalld.v1.AdvisoryR\badvisory\x12#\n" +
 	"\rerase_pending\x18\r \x01(\bR\ferasePending\x122\n" +
-	"\x15oldest_reader_seconds\x18\x0e \x01(\x03R\x13oldestReaderSeconds\"\x81\x01\n" +
+	"\x15oldest_reader_seconds\x18\x0e \x01(\x03R\x13oldestReaderSeconds\x12\x1f\n" +
+	"\vlast_memory\x18\x0f \x01(\x03R\n" +
+	"lastMemory\x12!\n" +
+	"\flast_episode\x18\x10 \x01(\x03R\vlastEpisode\x12.\n" +
+	"\x06blocks\x18\x11 \x01(\v2\x16.recalld.v1.BlockStateR\x06blocks\"\x81\x01\n" +
 	"\n" +
 	"QueueState\x12\x18\n" +
 	"\apending\x18\x01 \x01(\x03R\apending\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\x03R\x06failed\x12\"\n" +
 	"\funembeddable\x18\x03 \x01(\x03R\funembeddable\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x04 \x01(\tR\tlastError\"9\n" +
+	"last_error\x18\x04 \x01(\tR\tlastError\"\xdf\x01\n" +
+	"\n" +
+	"BlockState\x12\x14\n" +
+	"\x05build\x18\x01 \x01(\bR\x05build\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x18\n" +
+	"\arecords\x18\x03 \x01(\x03R\arecords\x12\x16\n" +
+	"\x06blocks\x18\x04 \x01(\x03R\x06blocks\x12\"\n" +
+	"\funembeddable\x18\x05 \x01(\x03R\funembeddable\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\x03R\awaiting\x12\x16\n" +
+	"\x06failed\x18\a \x01(\x03R\x06failed\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\b \x01(\tR\tlastError\"9\n" +
 	"\rDoctorRequest\x12\x16\n" +
 	"\x06checks\x18\x01 \x03(\tR\x06checks\x12\x10\n" +
 	"\x03fix\x18\x02 \x01(\bR\x03fix\"Q\n" +
@@ -5643,11 +5956,12 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\rVacuumRequest\"4\n" +
 	"\bProgress\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\x03R\x04done\x12\x14\n" +
-	"\x05total\x18\x02 \x01(\x03R\x05total\"{\n" +
+	"\x05total\x18\x02 \x01(\x03R\x05total\"\x8f\x01\n" +
 	"\rExportRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1d\n" +
 	"\aproject\x18\x02 \x01(\tH\x00R\aproject\x88\x01\x01\x12\x1d\n" +
-	"\achannel\x18\x03 \x01(\tH\x01R\achannel\x88\x01\x01B\n" +
+	"\achannel\x18\x03 \x01(\tH\x01R\achannel\x88\x01\x01\x12\x12\n" +
+	"\x04kept\x18\x04 \x01(\bR\x04keptB\n" +
 	"\n" +
 	"\b_projectB\n" +
 	"\n" +
@@ -5695,7 +6009,7 @@ func file_recalld_v1_recalld_proto_rawDescGZIP() []byte {
 	return file_recalld_v1_recalld_proto_rawDescData
 }
 
-var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*ErrorDetail)(nil),              // 0: recalld.v1.ErrorDetail
 	(*FieldError)(nil),               // 1: recalld.v1.FieldError
@@ -5703,172 +6017,176 @@ var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*Source)(nil),                   // 3: recalld.v1.Source
 	(*StoreRequest)(nil),             // 4: recalld.v1.StoreRequest
 	(*StoreItem)(nil),                // 5: recalld.v1.StoreItem
-	(*StoreResponse)(nil),            // 6: recalld.v1.StoreResponse
-	(*StoreResult)(nil),              // 7: recalld.v1.StoreResult
-	(*RecallRequest)(nil),            // 8: recalld.v1.RecallRequest
-	(*RecallResponse)(nil),           // 9: recalld.v1.RecallResponse
-	(*Coverage)(nil),                 // 10: recalld.v1.Coverage
-	(*BlockCoverage)(nil),            // 11: recalld.v1.BlockCoverage
-	(*Degradation)(nil),              // 12: recalld.v1.Degradation
-	(*Advisory)(nil),                 // 13: recalld.v1.Advisory
-	(*Row)(nil),                      // 14: recalld.v1.Row
-	(*Quote)(nil),                    // 15: recalld.v1.Quote
-	(*ReadRange)(nil),                // 16: recalld.v1.ReadRange
-	(*MatchReason)(nil),              // 17: recalld.v1.MatchReason
-	(*ArmVote)(nil),                  // 18: recalld.v1.ArmVote
-	(*Confidence)(nil),               // 19: recalld.v1.Confidence
-	(*Explanation)(nil),              // 20: recalld.v1.Explanation
-	(*BlockReport)(nil),              // 21: recalld.v1.BlockReport
-	(*BlockRanked)(nil),              // 22: recalld.v1.BlockRanked
-	(*GateReport)(nil),               // 23: recalld.v1.GateReport
-	(*ArmReport)(nil),                // 24: recalld.v1.ArmReport
-	(*ArmRanked)(nil),                // 25: recalld.v1.ArmRanked
-	(*Exclusion)(nil),                // 26: recalld.v1.Exclusion
-	(*ContentsRequest)(nil),          // 27: recalld.v1.ContentsRequest
-	(*ContentsResponse)(nil),         // 28: recalld.v1.ContentsResponse
-	(*ListRequest)(nil),              // 29: recalld.v1.ListRequest
-	(*ListResponse)(nil),             // 30: recalld.v1.ListResponse
-	(*UpdateRequest)(nil),            // 31: recalld.v1.UpdateRequest
-	(*DeleteRequest)(nil),            // 32: recalld.v1.DeleteRequest
-	(*DeleteResponse)(nil),           // 33: recalld.v1.DeleteResponse
-	(*LockRequest)(nil),              // 34: recalld.v1.LockRequest
-	(*LockResponse)(nil),             // 35: recalld.v1.LockResponse
-	(*ProfileRequest)(nil),           // 36: recalld.v1.ProfileRequest
-	(*ProfilesRequest)(nil),          // 37: recalld.v1.ProfilesRequest
-	(*ProfilesResponse)(nil),         // 38: recalld.v1.ProfilesResponse
-	(*Profile)(nil),                  // 39: recalld.v1.Profile
-	(*CalibrateRequest)(nil),         // 40: recalld.v1.CalibrateRequest
-	(*CalibrateResponse)(nil),        // 41: recalld.v1.CalibrateResponse
-	(*Calibration)(nil),              // 42: recalld.v1.Calibration
-	(*CalibrationsRequest)(nil),      // 43: recalld.v1.CalibrationsRequest
-	(*CalibrationsResponse)(nil),     // 44: recalld.v1.CalibrationsResponse
-	(*MergeRequest)(nil),             // 45: recalld.v1.MergeRequest
-	(*MergeResponse)(nil),            // 46: recalld.v1.MergeResponse
-	(*MergeCounts)(nil),              // 47: recalld.v1.MergeCounts
-	(*PauseRequest)(nil),             // 48: recalld.v1.PauseRequest
-	(*PausedRequest)(nil),            // 49: recalld.v1.PausedRequest
-	(*PauseState)(nil),               // 50: recalld.v1.PauseState
-	(*DeepCheckRequest)(nil),         // 51: recalld.v1.DeepCheckRequest
-	(*DeepCheckResponse)(nil),        // 52: recalld.v1.DeepCheckResponse
-	(*OperatingContextRequest)(nil),  // 53: recalld.v1.OperatingContextRequest
-	(*OperatingContextResponse)(nil), // 54: recalld.v1.OperatingContextResponse
-	(*SettingsRequest)(nil),          // 55: recalld.v1.SettingsRequest
-	(*SettingsResponse)(nil),         // 56: recalld.v1.SettingsResponse
-	(*SetSettingRequest)(nil),        // 57: recalld.v1.SetSettingRequest
-	(*Setting)(nil),                  // 58: recalld.v1.Setting
-	(*ModelsRequest)(nil),            // 59: recalld.v1.ModelsRequest
-	(*ModelsResponse)(nil),           // 60: recalld.v1.ModelsResponse
-	(*ModelRequest)(nil),             // 61: recalld.v1.ModelRequest
-	(*ModelState)(nil),               // 62: recalld.v1.ModelState
-	(*StatusRequest)(nil),            // 63: recalld.v1.StatusRequest
-	(*StatusResponse)(nil),           // 64: recalld.v1.StatusResponse
-	(*QueueState)(nil),               // 65: recalld.v1.QueueState
-	(*DoctorRequest)(nil),            // 66: recalld.v1.DoctorRequest
-	(*DoctorResponse)(nil),           // 67: recalld.v1.DoctorResponse
-	(*CheckResult)(nil),              // 68: recalld.v1.CheckResult
-	(*BackupRequest)(nil),            // 69: recalld.v1.BackupRequest
-	(*VacuumRequest)(nil),            // 70: recalld.v1.VacuumRequest
-	(*Progress)(nil),                 // 71: recalld.v1.Progress
-	(*ExportRequest)(nil),            // 72: recalld.v1.ExportRequest
-	(*ExportResponse)(nil),           // 73: recalld.v1.ExportResponse
+	(*Kept)(nil),                     // 6: recalld.v1.Kept
+	(*StoreResponse)(nil),            // 7: recalld.v1.StoreResponse
+	(*StoreResult)(nil),              // 8: recalld.v1.StoreResult
+	(*RecallRequest)(nil),            // 9: recalld.v1.RecallRequest
+	(*RecallResponse)(nil),           // 10: recalld.v1.RecallResponse
+	(*Coverage)(nil),                 // 11: recalld.v1.Coverage
+	(*BlockCoverage)(nil),            // 12: recalld.v1.BlockCoverage
+	(*Degradation)(nil),              // 13: recalld.v1.Degradation
+	(*Advisory)(nil),                 // 14: recalld.v1.Advisory
+	(*Row)(nil),                      // 15: recalld.v1.Row
+	(*Quote)(nil),                    // 16: recalld.v1.Quote
+	(*ReadRange)(nil),                // 17: recalld.v1.ReadRange
+	(*MatchReason)(nil),              // 18: recalld.v1.MatchReason
+	(*ArmVote)(nil),                  // 19: recalld.v1.ArmVote
+	(*Confidence)(nil),               // 20: recalld.v1.Confidence
+	(*Explanation)(nil),              // 21: recalld.v1.Explanation
+	(*BlockReport)(nil),              // 22: recalld.v1.BlockReport
+	(*BlockRanked)(nil),              // 23: recalld.v1.BlockRanked
+	(*GateReport)(nil),               // 24: recalld.v1.GateReport
+	(*ArmReport)(nil),                // 25: recalld.v1.ArmReport
+	(*ArmRanked)(nil),                // 26: recalld.v1.ArmRanked
+	(*Exclusion)(nil),                // 27: recalld.v1.Exclusion
+	(*ContentsRequest)(nil),          // 28: recalld.v1.ContentsRequest
+	(*ContentsResponse)(nil),         // 29: recalld.v1.ContentsResponse
+	(*ListRequest)(nil),              // 30: recalld.v1.ListRequest
+	(*ListResponse)(nil),             // 31: recalld.v1.ListResponse
+	(*UpdateRequest)(nil),            // 32: recalld.v1.UpdateRequest
+	(*DeleteRequest)(nil),            // 33: recalld.v1.DeleteRequest
+	(*DeleteResponse)(nil),           // 34: recalld.v1.DeleteResponse
+	(*LockRequest)(nil),              // 35: recalld.v1.LockRequest
+	(*LockResponse)(nil),             // 36: recalld.v1.LockResponse
+	(*ProfileRequest)(nil),           // 37: recalld.v1.ProfileRequest
+	(*ProfilesRequest)(nil),          // 38: recalld.v1.ProfilesRequest
+	(*ProfilesResponse)(nil),         // 39: recalld.v1.ProfilesResponse
+	(*Profile)(nil),                  // 40: recalld.v1.Profile
+	(*CalibrateRequest)(nil),         // 41: recalld.v1.CalibrateRequest
+	(*CalibrateResponse)(nil),        // 42: recalld.v1.CalibrateResponse
+	(*Calibration)(nil),              // 43: recalld.v1.Calibration
+	(*CalibrationsRequest)(nil),      // 44: recalld.v1.CalibrationsRequest
+	(*CalibrationsResponse)(nil),     // 45: recalld.v1.CalibrationsResponse
+	(*MergeRequest)(nil),             // 46: recalld.v1.MergeRequest
+	(*MergeResponse)(nil),            // 47: recalld.v1.MergeResponse
+	(*MergeCounts)(nil),              // 48: recalld.v1.MergeCounts
+	(*PauseRequest)(nil),             // 49: recalld.v1.PauseRequest
+	(*PausedRequest)(nil),            // 50: recalld.v1.PausedRequest
+	(*PauseState)(nil),               // 51: recalld.v1.PauseState
+	(*DeepCheckRequest)(nil),         // 52: recalld.v1.DeepCheckRequest
+	(*DeepCheckResponse)(nil),        // 53: recalld.v1.DeepCheckResponse
+	(*OperatingContextRequest)(nil),  // 54: recalld.v1.OperatingContextRequest
+	(*OperatingContextResponse)(nil), // 55: recalld.v1.OperatingContextResponse
+	(*SettingsRequest)(nil),          // 56: recalld.v1.SettingsRequest
+	(*SettingsResponse)(nil),         // 57: recalld.v1.SettingsResponse
+	(*SetSettingRequest)(nil),        // 58: recalld.v1.SetSettingRequest
+	(*Setting)(nil),                  // 59: recalld.v1.Setting
+	(*ModelsRequest)(nil),            // 60: recalld.v1.ModelsRequest
+	(*ModelsResponse)(nil),           // 61: recalld.v1.ModelsResponse
+	(*ModelRequest)(nil),             // 62: recalld.v1.ModelRequest
+	(*ModelState)(nil),               // 63: recalld.v1.ModelState
+	(*StatusRequest)(nil),            // 64: recalld.v1.StatusRequest
+	(*StatusResponse)(nil),           // 65: recalld.v1.StatusResponse
+	(*QueueState)(nil),               // 66: recalld.v1.QueueState
+	(*BlockState)(nil),               // 67: recalld.v1.BlockState
+	(*DoctorRequest)(nil),            // 68: recalld.v1.DoctorRequest
+	(*DoctorResponse)(nil),           // 69: recalld.v1.DoctorResponse
+	(*CheckResult)(nil),              // 70: recalld.v1.CheckResult
+	(*BackupRequest)(nil),            // 71: recalld.v1.BackupRequest
+	(*VacuumRequest)(nil),            // 72: recalld.v1.VacuumRequest
+	(*Progress)(nil),                 // 73: recalld.v1.Progress
+	(*ExportRequest)(nil),            // 74: recalld.v1.ExportRequest
+	(*ExportResponse)(nil),           // 75: recalld.v1.ExportResponse
 }
 var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	1,  // 0: recalld.v1.ErrorDetail.field_error:type_name -> recalld.v1.FieldError
 	5,  // 1: recalld.v1.StoreRequest.items:type_name -> recalld.v1.StoreItem
 	3,  // 2: recalld.v1.StoreItem.source:type_name -> recalld.v1.Source
-	7,  // 3: recalld.v1.StoreResponse.results:type_name -> recalld.v1.StoreResult
-	13, // 4: recalld.v1.StoreResponse.advisory:type_name -> recalld.v1.Advisory
-	14, // 5: recalld.v1.RecallResponse.rows:type_name -> recalld.v1.Row
-	39, // 6: recalld.v1.RecallResponse.profile:type_name -> recalld.v1.Profile
-	10, // 7: recalld.v1.RecallResponse.coverage:type_name -> recalld.v1.Coverage
-	12, // 8: recalld.v1.RecallResponse.degraded:type_name -> recalld.v1.Degradation
-	13, // 9: recalld.v1.RecallResponse.advisory:type_name -> recalld.v1.Advisory
-	20, // 10: recalld.v1.RecallResponse.explain:type_name -> recalld.v1.Explanation
-	11, // 11: recalld.v1.Coverage.blocks:type_name -> recalld.v1.BlockCoverage
-	3,  // 12: recalld.v1.Row.source:type_name -> recalld.v1.Source
-	17, // 13: recalld.v1.Row.match_reason:type_name -> recalld.v1.MatchReason
-	19, // 14: recalld.v1.Row.confidence:type_name -> recalld.v1.Confidence
-	15, // 15: recalld.v1.Row.quote:type_name -> recalld.v1.Quote
-	16, // 16: recalld.v1.Quote.read_range:type_name -> recalld.v1.ReadRange
-	18, // 17: recalld.v1.MatchReason.arms:type_name -> recalld.v1.ArmVote
-	23, // 18: recalld.v1.Explanation.gate:type_name -> recalld.v1.GateReport
-	24, // 19: recalld.v1.Explanation.arms:type_name -> recalld.v1.ArmReport
-	26, // 20: recalld.v1.Explanation.exclusions:type_name -> recalld.v1.Exclusion
-	21, // 21: recalld.v1.Explanation.blocks:type_name -> recalld.v1.BlockReport
-	22, // 22: recalld.v1.BlockReport.candidates:type_name -> recalld.v1.BlockRanked
-	25, // 23: recalld.v1.ArmReport.candidates:type_name -> recalld.v1.ArmRanked
-	14, // 24: recalld.v1.ContentsResponse.rows:type_name -> recalld.v1.Row
-	14, // 25: recalld.v1.ListResponse.rows:type_name -> recalld.v1.Row
-	3,  // 26: recalld.v1.UpdateRequest.source:type_name -> recalld.v1.Source
-	2,  // 27: recalld.v1.UpdateRequest.keywords:type_name -> recalld.v1.TextList
-	39, // 28: recalld.v1.ProfilesResponse.profiles:type_name -> recalld.v1.Profile
-	42, // 29: recalld.v1.CalibrateResponse.results:type_name -> recalld.v1.Calibration
-	12, // 30: recalld.v1.CalibrateResponse.skipped:type_name -> recalld.v1.Degradation
-	42, // 31: recalld.v1.CalibrationsResponse.calibrations:type_name -> recalld.v1.Calibration
-	47, // 32: recalld.v1.MergeResponse.merged:type_name -> recalld.v1.MergeCounts
-	47, // 33: recalld.v1.MergeResponse.skipped:type_name -> recalld.v1.MergeCounts
-	68, // 34: recalld.v1.DeepCheckResponse.checks:type_name -> recalld.v1.CheckResult
-	58, // 35: recalld.v1.SettingsResponse.settings:type_name -> recalld.v1.Setting
-	62, // 36: recalld.v1.ModelsResponse.models:type_name -> recalld.v1.ModelState
-	65, // 37: recalld.v1.StatusResponse.queue:type_name -> recalld.v1.QueueState
-	62, // 38: recalld.v1.StatusResponse.model:type_name -> recalld.v1.ModelState
-	13, // 39: recalld.v1.StatusResponse.advisory:type_name -> recalld.v1.Advisory
-	68, // 40: recalld.v1.DoctorResponse.checks:type_name -> recalld.v1.CheckResult
-	4,  // 41: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
-	8,  // 42: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
-	27, // 43: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
-	29, // 44: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
-	31, // 45: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
-	32, // 46: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
-	34, // 47: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
-	36, // 48: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
-	37, // 49: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
-	40, // 50: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
-	43, // 51: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
-	45, // 52: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
-	48, // 53: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
-	49, // 54: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
-	51, // 55: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
-	53, // 56: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
-	55, // 57: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
-	57, // 58: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
-	59, // 59: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
-	61, // 60: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
-	63, // 61: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
-	66, // 62: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
-	69, // 63: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
-	70, // 64: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
-	72, // 65: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
-	6,  // 66: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
-	9,  // 67: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
-	28, // 68: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
-	30, // 69: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
-	14, // 70: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
-	33, // 71: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
-	35, // 72: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
-	39, // 73: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
-	38, // 74: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
-	41, // 75: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
-	44, // 76: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
-	46, // 77: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
-	50, // 78: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
-	50, // 79: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
-	52, // 80: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
-	54, // 81: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
-	56, // 82: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
-	58, // 83: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
-	60, // 84: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
-	62, // 85: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
-	64, // 86: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
-	67, // 87: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
-	71, // 88: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
-	71, // 89: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
-	73, // 90: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
-	66, // [66:91] is the sub-list for method output_type
-	41, // [41:66] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	6,  // 3: recalld.v1.StoreItem.kept:type_name -> recalld.v1.Kept
+	8,  // 4: recalld.v1.StoreResponse.results:type_name -> recalld.v1.StoreResult
+	14, // 5: recalld.v1.StoreResponse.advisory:type_name -> recalld.v1.Advisory
+	15, // 6: recalld.v1.RecallResponse.rows:type_name -> recalld.v1.Row
+	40, // 7: recalld.v1.RecallResponse.profile:type_name -> recalld.v1.Profile
+	11, // 8: recalld.v1.RecallResponse.coverage:type_name -> recalld.v1.Coverage
+	13, // 9: recalld.v1.RecallResponse.degraded:type_name -> recalld.v1.Degradation
+	14, // 10: recalld.v1.RecallResponse.advisory:type_name -> recalld.v1.Advisory
+	21, // 11: recalld.v1.RecallResponse.explain:type_name -> recalld.v1.Explanation
+	12, // 12: recalld.v1.Coverage.blocks:type_name -> recalld.v1.BlockCoverage
+	3,  // 13: recalld.v1.Row.source:type_name -> recalld.v1.Source
+	18, // 14: recalld.v1.Row.match_reason:type_name -> recalld.v1.MatchReason
+	20, // 15: recalld.v1.Row.confidence:type_name -> recalld.v1.Confidence
+	16, // 16: recalld.v1.Row.quote:type_name -> recalld.v1.Quote
+	17, // 17: recalld.v1.Quote.read_range:type_name -> recalld.v1.ReadRange
+	19, // 18: recalld.v1.MatchReason.arms:type_name -> recalld.v1.ArmVote
+	24, // 19: recalld.v1.Explanation.gate:type_name -> recalld.v1.GateReport
+	25, // 20: recalld.v1.Explanation.arms:type_name -> recalld.v1.ArmReport
+	27, // 21: recalld.v1.Explanation.exclusions:type_name -> recalld.v1.Exclusion
+	22, // 22: recalld.v1.Explanation.blocks:type_name -> recalld.v1.BlockReport
+	23, // 23: recalld.v1.BlockReport.candidates:type_name -> recalld.v1.BlockRanked
+	26, // 24: recalld.v1.ArmReport.candidates:type_name -> recalld.v1.ArmRanked
+	15, // 25: recalld.v1.ContentsResponse.rows:type_name -> recalld.v1.Row
+	15, // 26: recalld.v1.ListResponse.rows:type_name -> recalld.v1.Row
+	3,  // 27: recalld.v1.UpdateRequest.source:type_name -> recalld.v1.Source
+	2,  // 28: recalld.v1.UpdateRequest.keywords:type_name -> recalld.v1.TextList
+	40, // 29: recalld.v1.ProfilesResponse.profiles:type_name -> recalld.v1.Profile
+	43, // 30: recalld.v1.CalibrateResponse.results:type_name -> recalld.v1.Calibration
+	13, // 31: recalld.v1.CalibrateResponse.skipped:type_name -> recalld.v1.Degradation
+	43, // 32: recalld.v1.CalibrationsResponse.calibrations:type_name -> recalld.v1.Calibration
+	48, // 33: recalld.v1.MergeResponse.merged:type_name -> recalld.v1.MergeCounts
+	48, // 34: recalld.v1.MergeResponse.skipped:type_name -> recalld.v1.MergeCounts
+	70, // 35: recalld.v1.DeepCheckResponse.checks:type_name -> recalld.v1.CheckResult
+	59, // 36: recalld.v1.SettingsResponse.settings:type_name -> recalld.v1.Setting
+	63, // 37: recalld.v1.ModelsResponse.models:type_name -> recalld.v1.ModelState
+	66, // 38: recalld.v1.StatusResponse.queue:type_name -> recalld.v1.QueueState
+	63, // 39: recalld.v1.StatusResponse.model:type_name -> recalld.v1.ModelState
+	14, // 40: recalld.v1.StatusResponse.advisory:type_name -> recalld.v1.Advisory
+	67, // 41: recalld.v1.StatusResponse.blocks:type_name -> recalld.v1.BlockState
+	70, // 42: recalld.v1.DoctorResponse.checks:type_name -> recalld.v1.CheckResult
+	4,  // 43: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
+	9,  // 44: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
+	28, // 45: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
+	30, // 46: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
+	32, // 47: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
+	33, // 48: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
+	35, // 49: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
+	37, // 50: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
+	38, // 51: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
+	41, // 52: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
+	44, // 53: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
+	46, // 54: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
+	49, // 55: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
+	50, // 56: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
+	52, // 57: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
+	54, // 58: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
+	56, // 59: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
+	58, // 60: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
+	60, // 61: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
+	62, // 62: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
+	64, // 63: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
+	68, // 64: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
+	71, // 65: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
+	72, // 66: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
+	74, // 67: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
+	7,  // 68: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
+	10, // 69: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
+	29, // 70: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
+	31, // 71: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
+	15, // 72: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
+	34, // 73: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
+	36, // 74: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
+	40, // 75: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
+	39, // 76: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
+	42, // 77: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
+	45, // 78: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
+	47, // 79: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
+	51, // 80: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
+	51, // 81: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
+	53, // 82: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
+	55, // 83: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
+	57, // 84: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
+	59, // 85: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
+	61, // 86: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
+	63, // 87: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
+	65, // 88: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
+	69, // 89: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
+	73, // 90: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
+	73, // 91: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
+	75, // 92: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
+	68, // [68:93] is the sub-list for method output_type
+	43, // [43:68] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_recalld_v1_recalld_proto_init() }
@@ -5876,22 +6194,22 @@ func file_recalld_v1_recalld_proto_init() {
 	if File_recalld_v1_recalld_proto != nil {
 		return
 	}
-	file_recalld_v1_recalld_proto_msgTypes[8].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[14].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[17].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[19].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[27].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[29].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[31].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[37].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[72].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[9].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[15].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[18].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[20].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[28].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[30].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[32].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[38].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[74].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_recalld_v1_recalld_proto_rawDesc), len(file_recalld_v1_recalld_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   74,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
