@@ -2,6 +2,7 @@ package access
 
 import (
 	"errors"
+	"fmt"
 
 	"recalld/memory"
 )
@@ -9,6 +10,28 @@ import (
 // ErrDenied is what a refused call wraps. It says nothing about whether the
 // agent exists.
 var ErrDenied = errors.New("access denied")
+
+// Denial is one refused call (RR-449): who asked for what, and what it needs. It
+// is a function of the request and the grants alone, so that it is the same for
+// an agent that does not exist.
+type Denial struct {
+	Client string // its name; "" when nobody is known
+	Call   string // the method
+	Agent  string // whose memory; "*" for the server and for everything
+	Need   Level
+}
+
+// Error names the next step.
+func (d *Denial) Error() string {
+	if d.Client == "" {
+		return fmt.Sprintf("%v: no client is known for this call; send a token", ErrDenied)
+	}
+	return fmt.Sprintf("%v: %s needs %s on agent %s, which client %s does not have; ask whoever keeps the file of grants",
+		ErrDenied, d.Call, d.Need, memory.Shape(d.Agent), memory.Shape(d.Client))
+}
+
+// Unwrap makes every Denial an [ErrDenied].
+func (d *Denial) Unwrap() error { return ErrDenied }
 
 // Level is what a client may do with one agent's memory. Each level has what is
 // below it.

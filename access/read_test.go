@@ -38,6 +38,8 @@ func write(t *testing.T, text string, mode os.FileMode) string {
 
 // The exact entry of an agent beats "*", also when it is none; what is not
 // granted is denied.
+//
+// RR-449
 func TestLevels(t *testing.T) {
 	g, warnings, err := ReadFile(write(t, `{"clients": [
 		{"name": "ci", "token": "${CI_TOKEN}", "agents": {"mia": "read-write", "蓮": "none", "*": "read"}},

@@ -78,6 +78,8 @@ func (m model) allows(t tool, agent string) bool {
 
 // 10,000 random triples of client, tool and agent, each as a request with a
 // token to the whole front: what gets in is what an independent model says.
+//
+// RR-449
 func TestRandomCallsAgreeWithTheModel(t *testing.T) {
 	const files, calls = 50, 200
 	random := rand.New(rand.NewPCG(5, 10_000))

@@ -2,10 +2,8 @@ package guard
 
 import (
 	"context"
-	"fmt"
 
 	"recalld/access"
-	"recalld/memory"
 )
 
 // extent is what a method touches.
@@ -67,36 +65,27 @@ const (
 	mergeMoved  = "Merge by moving from" // deletes at the source
 )
 
-// denied is one refusal. It wraps [access.ErrDenied].
-type denied struct{ text string }
-
-func (e *denied) Error() string { return e.text }
-func (e *denied) Unwrap() error { return access.ErrDenied }
-
 // allow returns nil when the context's client may call the method for the agent,
-// which is "" for a method of the server. The refusal is a function of the
-// request alone: it is the same for an agent that does not exist.
+// which is "" for a method of the server, else a *[access.Denial].
 func allow(ctx context.Context, all map[string]rule, method, agent string) error {
 	client := ClientOf(ctx)
 	need, known := all[method]
 	if client == nil || !known {
-		return &denied{fmt.Sprintf("%v: no client is known for this call; send a token", access.ErrDenied)}
+		return &access.Denial{Call: method}
 	}
-	held, whose := access.None, ""
+	held := access.None
 	switch need.extent {
 	case anyClient:
 		return nil
 	case oneAgent:
-		held, whose = client.Level(agent), "agent "+memory.Shape(agent)
+		held = client.Level(agent)
 	case theServer:
-		held, whose = client.Server(), `the server (agent "*")`
-	case anybody:
-		held = access.Read
+		held, agent = client.Server(), "*"
 	case everything:
-		held, whose = client.Everything(), `every agent (agent "*", and no agent below it)`
+		held, agent = client.Everything(), "*"
 	}
 	if held >= need.level {
 		return nil
 	}
-	return &denied{fmt.Sprintf("%v: %s needs %s on %s; ask whoever keeps the file of grants", access.ErrDenied, method, need.level, whose)}
+	return &access.Denial{Client: client.Name(), Call: method, Agent: agent, Need: need.level}
 }

@@ -76,10 +76,34 @@ func TestEveryMethodIsGuarded(t *testing.T) {
 }
 
 // A method without a rule is denied to everybody.
+//
+// RR-449
 func TestUnknownMethodIsDenied(t *testing.T) {
 	ctx := WithClient(t.Context(), access.NewClient("c", access.ReadWrite))
 	if err := allow(ctx, rules(), "Destroy", "mia"); !errors.Is(err, access.ErrDenied) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A denial says who asked for what on whose memory, and what that needs.
+//
+// RR-449
+func TestDenialSaysWhoAndWhat(t *testing.T) {
+	s, ctx := Service(unreachable{}, nil), WithClient(t.Context(), granted(t, `{"mia": "read", "*": "read"}`))
+	_, store := s.Store(ctx, coordinator.StoreRequest{Agent: "蓮"})
+	_, setting := s.SetSetting(ctx, "fusion.mode", "rrf")
+	for _, test := range []struct {
+		err  error
+		want access.Denial
+	}{
+		{store, access.Denial{Client: "tester", Call: "Store", Agent: "蓮", Need: access.ReadWrite}},
+		{setting, access.Denial{Client: "tester", Call: "SetSetting", Agent: "*", Need: access.ReadWrite}},
+		{s.Backup(context.Background(), "x", nil), access.Denial{Call: "Backup"}},
+	} {
+		var got *access.Denial
+		if !errors.As(test.err, &got) || *got != test.want || !strings.Contains(test.err.Error(), ";") {
+			t.Errorf("got %v, want %+v", test.err, test.want)
+		}
 	}
 }
 
