@@ -267,7 +267,7 @@ func (c *Coordinator) Status(ctx context.Context) (*Status, error) {
 		Version: c.version, TruthID: c.store.TruthID(), Schema: c.store.SchemaVersion(), Path: c.store.Path(), Ready: true,
 		Memories: stats.Memories, Episodes: stats.Episodes, Agents: stats.Agents, WALBytes: stats.WALBytes, OldestReaderSeconds: int64(stats.OldestReader.Seconds()),
 		Queue:    QueueState{Pending: queue.Pending, Failed: queue.Failed, Unembeddable: queue.Unembeddable, LastError: queue.LastError},
-		Advisory: c.models.notice(operator), ErasePending: stats.ErasePending,
+		Advisory: c.models.notice(operator), ErasePending: stats.ErasePending, LastMemory: stats.LastMemory, LastEpisode: stats.LastEpisode,
 	}
 	for _, m := range all {
 		if m.State == sqlite.ModelActive || m.State == sqlite.ModelDrifted {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"recalld/embed"
 	"recalld/memory"
 	"recalld/sqlite"
 )
@@ -25,7 +27,9 @@ const (
 
 // Store writes up to [MaxStoreBatch] items. Each succeeds or is rejected by
 // itself; what was accepted is durable on return. Vectors are made here when
-// the model is in process, else by the queue.
+// the model is in process, else by the queue; those that came along are used
+// where they are the configured model's. A dry run checks and compares as much and
+// stores nothing.
 func (c *Coordinator) Store(ctx context.Context, r StoreRequest) (StoreResponse, error) {
 	if err := c.writable(ctx, r.Agent); err != nil {
 		return StoreResponse{}, err
@@ -33,7 +37,7 @@ func (c *Coordinator) Store(ctx context.Context, r StoreRequest) (StoreResponse,
 	if err := checkCount("items", len(r.Items), 1, MaxStoreBatch); err != nil {
 		return StoreResponse{}, err
 	}
-	b := batch{agent: r.Agent, limit: c.policy().MaxContent, results: make([]StoreResult, len(r.Items))}
+	b := batch{agent: r.Agent, limit: c.policy().MaxContent, dry: r.DryRun, above: [2]int64{r.MemoriesAbove, r.EpisodesAbove}, results: make([]StoreResult, len(r.Items))}
 	for i, item := range r.Items {
 		if err := b.add(i, item); err != nil {
 			b.reject(i, err)
@@ -45,11 +49,13 @@ func (c *Coordinator) Store(ctx context.Context, r StoreRequest) (StoreResponse,
 	if err := c.writeBatch(ctx, &b); err != nil {
 		return StoreResponse{}, fmt.Errorf("store: %w", err)
 	}
-	c.worker.Written()
-	if b.queued {
-		c.worker.Wake()
+	if !b.dry {
+		c.worker.Written()
+		if b.queued {
+			c.worker.Wake()
+		}
 	}
-	return StoreResponse{Results: b.results, Advisory: c.models.notice(r.Agent)}, nil
+	return StoreResponse{Results: b.results, Advisory: c.models.notice(r.Agent), TextSeconds: b.textSeconds}, nil
 }
 
 // batch is one request on its way into the store. The index lists say which
@@ -57,14 +63,19 @@ func (c *Coordinator) Store(ctx context.Context, r StoreRequest) (StoreResponse,
 type batch struct {
 	agent    string
 	limit    int
+	dry      bool
+	above    [2]int64 // the last numbers of memories and episodes before an import
 	results  []StoreResult
 	memories []sqlite.NewMemory
 	memoryAt []int
+	vectors  [2][]keptVector // that came along, of memories and of episodes
 	episodes []sqlite.NewEpisode
 	epAt     []int
 	profiles []memory.Profile
 	profAt   []int
 	queued   bool
+
+	textSeconds float64 // of a dry run
 }
 
 func (b *batch) reject(i int, err error) {
@@ -110,6 +121,13 @@ func (b *batch) addMemory(i int, cell memory.Cell, item StoreItem) error {
 	if conflict == "version" && item.MessageID == "" {
 		return &memory.FieldError{Field: "on_conflict", Problem: "is version without a message_id", Next: "give the message_id whose newer version this is"}
 	}
+	if item.Version != 0 && conflict != "version" {
+		return &memory.FieldError{Field: "version", Problem: "is given without on_conflict version", Next: "add on_conflict, or leave it out"}
+	}
+	kept, vector, err := readKept(item, b.above[0])
+	if err != nil {
+		return err
+	}
 	if err := checkSource(item.Source); err != nil {
 		return err
 	}
@@ -122,8 +140,8 @@ func (b *batch) addMemory(i int, cell memory.Cell, item StoreItem) error {
 		return err
 	}
 	b.memories = append(b.memories, sqlite.NewMemory{Cell: cell, Content: item.Content, MessageID: item.MessageID, Source: item.Source,
-		Metadata: metadata, Time: when, Locked: item.Locked, OnConflict: conflict})
-	b.memoryAt = append(b.memoryAt, i)
+		Metadata: metadata, Time: when, Locked: item.Locked, OnConflict: conflict, Version: item.Version, Kept: kept})
+	b.memoryAt, b.vectors[0] = append(b.memoryAt, i), append(b.vectors[0], vector)
 	return nil
 }
 
@@ -138,8 +156,12 @@ func (b *batch) addEpisode(i int, cell memory.Cell, item StoreItem) error {
 	if err != nil {
 		return err
 	}
-	b.episodes = append(b.episodes, sqlite.NewEpisode{Cell: cell, Summary: item.Summary, Keywords: item.Keywords, Start: start, End: end, Resolved: item.Resolved, Locked: item.Locked})
-	b.epAt = append(b.epAt, i)
+	kept, vector, err := readKept(item, b.above[1])
+	if err != nil {
+		return err
+	}
+	b.episodes = append(b.episodes, sqlite.NewEpisode{Cell: cell, Summary: item.Summary, Keywords: item.Keywords, Start: start, End: end, Resolved: item.Resolved, Locked: item.Locked, Kept: kept})
+	b.epAt, b.vectors[1] = append(b.epAt, i), append(b.vectors[1], vector)
 	return nil
 }
 
@@ -150,7 +172,11 @@ func (b *batch) addProfile(i int, item StoreItem) error {
 	if err := memory.CheckName("user_id", item.UserID); err != nil {
 		return err
 	}
-	b.profiles = append(b.profiles, memory.Profile{Agent: b.agent, UserID: item.UserID, Content: item.Content})
+	kept, _, err := readKept(item, 0)
+	if err != nil {
+		return err
+	}
+	b.profiles = append(b.profiles, memory.Profile{Agent: b.agent, UserID: item.UserID, Content: item.Content, Updated: kept.Updated})
 	b.profAt = append(b.profAt, i)
 	return nil
 }
@@ -166,6 +192,7 @@ func onlyFieldsOf(kind string, item StoreItem) error {
 		{"content", item.Content != "", []string{"memory", "profile"}},
 		{"message_id", item.MessageID != "", []string{"memory"}},
 		{"on_conflict", item.OnConflict != "", []string{"memory"}},
+		{"version", item.Version != 0, []string{"memory"}},
 		{"source", item.Source != memory.Source{}, []string{"memory"}},
 		{"metadata", len(item.Metadata) > 0, []string{"memory"}},
 		{"time", item.Time != "", []string{"memory"}},
@@ -201,27 +228,83 @@ func (c *Coordinator) embedBatch(ctx context.Context, b *batch) error {
 	if len(texts) == 0 {
 		return nil
 	}
-	made, err := c.models.documents(ctx, texts)
+	mine, err := c.models.reuse(ctx, texts, slices.Concat(b.vectors[0], b.vectors[1]), b.dry)
 	if err != nil {
 		return err
 	}
+	var rest []string
+	for i, text := range texts {
+		if !mine[i].own {
+			rest = append(rest, text)
+		}
+	}
+	fresh, err := c.embedRest(ctx, b, rest)
+	if err != nil {
+		return err
+	}
+	next := 0
+	place := func(i int, came keptVector) (vector []float32, model int64, queue []int64, word string) {
+		if mine[i].own {
+			return came.values, mine[i].model, nil, EmbedKept
+		}
+		vector, model, queue = fresh.of(next)
+		word = fresh.word(next)
+		next++
+		if came.values == nil || mine[i].model == 0 {
+			return vector, model, queue, word
+		}
+		// Another model's: kept, and the configured one embeds the text beside.
+		if model != 0 {
+			queue = []int64{model}
+		}
+		if word == EmbedDone {
+			word = EmbedQueued
+		}
+		return came.values, mine[i].model, queue, word
+	}
 	for i := range b.memories {
 		m := &b.memories[i]
-		m.Vector, m.Model, m.Queue = made.of(i)
-		b.results[b.memoryAt[i]].Embed = made.word(i)
+		m.Vector, m.Model, m.Queue, b.results[b.memoryAt[i]].Embed = place(i, b.vectors[0][i])
 	}
 	for i := range b.episodes {
-		e, at := &b.episodes[i], len(b.memories)+i
-		e.Vector, e.Model, e.Queue = made.of(at)
-		b.results[b.epAt[i]].Embed = made.word(at)
+		e := &b.episodes[i]
+		e.Vector, e.Model, e.Queue, b.results[b.epAt[i]].Embed = place(len(b.memories)+i, b.vectors[1][i])
 	}
 	return nil
 }
 
+// timedTexts is on how many texts a dry run measures the model.
+const timedTexts = 4
+
+// embedRest makes the vectors of the texts that brought none of use along. A dry
+// run makes a few and throws them away, to know how long they take.
+func (c *Coordinator) embedRest(ctx context.Context, b *batch, texts []string) (made, error) {
+	switch {
+	case len(texts) == 0:
+		return made{}, nil
+	case !b.dry:
+		return c.models.documents(ctx, texts)
+	}
+	off := c.models.advisory.State() == embed.Hint
+	model, _, _ := c.models.writer.now()
+	some := texts[:min(timedTexts, len(texts))]
+	began := c.clock()
+	if _, err := model.Embed(ctx, embed.Document, some); err == nil {
+		b.textSeconds = c.clock().Sub(began).Seconds() / float64(len(some))
+	} else if ctx.Err() != nil {
+		return made{}, ctx.Err()
+	}
+	return made{off: off}, nil
+}
+
 // writeBatch stores what was accepted and fills in the results.
 func (c *Coordinator) writeBatch(ctx context.Context, b *batch) error {
+	storeMemories, storeEpisodes := c.store.StoreMemories, c.store.StoreEpisodes
+	if b.dry {
+		storeMemories, storeEpisodes = c.store.TryMemories, c.store.TryEpisodes
+	}
 	if len(b.memories) > 0 {
-		results, err := c.store.StoreMemories(ctx, b.memories)
+		results, err := storeMemories(ctx, b.memories)
 		if err != nil {
 			return err
 		}
@@ -230,7 +313,7 @@ func (c *Coordinator) writeBatch(ctx context.Context, b *batch) error {
 		}
 	}
 	if len(b.episodes) > 0 {
-		results, err := c.store.StoreEpisodes(ctx, b.episodes)
+		results, err := storeEpisodes(ctx, b.episodes)
 		if err != nil {
 			return err
 		}
@@ -243,8 +326,13 @@ func (c *Coordinator) writeBatch(ctx context.Context, b *batch) error {
 		if err != nil {
 			return err
 		}
-		if len(held) > 0 && held[0].Content == p.Content {
+		if len(held) > 0 && (held[0].Content == p.Content || p.Updated.Known && p.Updated.Milli < held[0].Updated.Milli) {
+			// The same, or one that is older than what is there.
 			b.results[b.profAt[i]] = StoreResult{Outcome: sqlite.OutcomeSkipped}
+			continue
+		}
+		if b.dry {
+			b.results[b.profAt[i]] = StoreResult{Outcome: OutcomeStored}
 			continue
 		}
 		if _, err := c.store.PutProfile(ctx, p); err != nil {
