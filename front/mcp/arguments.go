@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"recalld/front/strictjson"
@@ -20,6 +21,9 @@ type arguments struct {
 	known  []string
 	inner  []*arguments
 	err    error
+	// names are the arguments that the service's fields came from, where that is
+	// not what [ownName] says.
+	names map[string]string
 }
 
 // readArguments checks the raw text before anything decodes it.
@@ -30,7 +34,7 @@ func readArguments(raw json.RawMessage) (*arguments, error) {
 	if err := strictjson.Check("arguments", raw); err != nil {
 		return nil, err
 	}
-	a := &arguments{}
+	a := &arguments{names: map[string]string{}}
 	if !a.decode("arguments", raw, &a.fields, "an object") {
 		return nil, a.err
 	}
@@ -77,12 +81,16 @@ func (a *arguments) text(name, fallback string) string {
 func (a *arguments) requiredText(name, fallback, next string) string {
 	s := a.optionalText(name)
 	if s == nil && fallback == "" {
-		a.refuse(&memory.FieldError{Field: a.at(name), Problem: "is missing", Limit: "a string", Next: next})
+		a.missing(name, "a string", next)
 	}
 	if s == nil {
 		return fallback
 	}
 	return *s
+}
+
+func (a *arguments) missing(name, shape, next string) {
+	a.refuse(&memory.FieldError{Field: a.at(name), Problem: "is missing", Limit: shape, Next: next})
 }
 
 func (a *arguments) optionalText(name string) *string {
@@ -103,6 +111,13 @@ func (a *arguments) flag(name string) bool {
 	return b
 }
 
+// number returns a number, or 0 when it is absent.
+func (a *arguments) number(name string) float64 {
+	var x float64
+	a.read(name, &x, "a number")
+	return x
+}
+
 // count returns a whole number from low to high, or 0 when it is absent.
 func (a *arguments) count(name string, low, high int) int {
 	limit := fmt.Sprintf("a whole number from %d to %d", low, high)
@@ -116,12 +131,47 @@ func (a *arguments) count(name string, low, high int) int {
 	return *n
 }
 
+// ref returns the reference of the record that a number names, or a reference
+// itself, which models write as often.
+func (a *arguments) ref(name, kind string) (ref string, id int64) {
+	shape := "a whole number, 12 for " + kind + ":12"
+	var raw json.RawMessage
+	a.read(name, &raw, shape)
+	if len(raw) == 0 || string(raw) == "null" {
+		a.missing(name, shape, "take it from the ref or the id of an answer")
+		return "", 0
+	}
+	digits := string(raw)
+	var written string
+	if json.Unmarshal(raw, &written) == nil {
+		digits = strings.TrimPrefix(written, kind+":")
+	}
+	id, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || id < 1 || strconv.FormatInt(id, 10) != digits {
+		a.refuse(&memory.FieldError{Field: a.at(name), Problem: "is not the number of a record", Limit: shape, Next: "take it from the ref or the id of an answer"})
+		return "", 0
+	}
+	return kind + ":" + digits, id
+}
+
 // object returns the arguments inside an object, empty when it is absent.
 func (a *arguments) object(name string) *arguments {
 	inner := &arguments{path: a.at(name)}
 	a.read(name, &inner.fields, "an object")
 	a.inner = append(a.inner, inner)
 	return inner
+}
+
+// objects returns the arguments inside each object of a list.
+func (a *arguments) objects(name string) (all []*arguments) {
+	var list []map[string]json.RawMessage
+	a.read(name, &list, "a list of objects")
+	for i, fields := range list {
+		inner := &arguments{path: fmt.Sprintf("%s[%d]", a.at(name), i), fields: fields}
+		a.inner = append(a.inner, inner)
+		all = append(all, inner)
+	}
+	return all
 }
 
 // rawObject returns the text of an object, nil when it is absent.
@@ -132,6 +182,9 @@ func (a *arguments) rawObject(name string) json.RawMessage {
 	}
 	return a.fields[name]
 }
+
+// rest takes whatever else the object has, unread.
+func (a *arguments) rest() { a.known = append(a.known, slices.Sorted(maps.Keys(a.fields))...) }
 
 func (a *arguments) has(name string) bool {
 	raw, ok := a.fields[name]

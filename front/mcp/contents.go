@@ -7,15 +7,14 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"recalld/coordinator"
-	"recalld/memory"
 )
 
 const contentsText = `Fetch whole texts by the refs of a recall: only those whose preview is cut and that you need. "missing" are unknown refs; "deferred" did not fit the budget, ask for them again. A ref may name a range of characters, half open: mem:7#chars=100-240.`
 
 type contentsAnswer struct {
 	Items      []item   `json:"items" jsonschema:"in the order asked"`
-	Missing    []string `json:"missing" jsonschema:"unknown or malformed"`
-	Unresolved []string `json:"unresolved,omitempty" jsonschema:"ranges that the text no longer has"`
+	Missing    []string `json:"missing"`              // unknown or malformed
+	Unresolved []string `json:"unresolved,omitempty"` // ranges that the text no longer has
 	Deferred   []string `json:"deferred,omitempty"`
 	Budget     int      `json:"budget_chars,omitempty"`
 }
@@ -26,31 +25,23 @@ type item struct {
 	Keywords []string        `json:"keywords,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 	Locked   bool            `json:"locked,omitempty"`
-	Revision string          `json:"revision,omitempty" jsonschema:"SHA-256 of the whole text"`
+	Revision string          `json:"revision,omitempty"` // SHA-256 of the whole text
 }
 
-func contentsTool(o Options) (*sdk.Tool, error) {
-	required, whose := scope(o.Agent)
-	output, err := answers[contentsAnswer]()
-	if err != nil {
-		return nil, err
+func contentsTool() tool {
+	return tool{
+		name: "get_contents", text: contentsText, effect: reads,
+		required:   []string{"refs"},
+		properties: []property{texts("refs", `Such as ["mem:12", "ep:3"].`, coordinator.MaxContentRefs)},
+		answer:     answers[contentsAnswer],
+		call:       (*server).getContents,
 	}
-	return &sdk.Tool{
-		Name:        "get_contents",
-		Title:       "Read whole memories",
-		Description: contentsText,
-		Annotations: readOnly(),
-		InputSchema: object("", append(required, "refs"), append(whose,
-			texts("refs", `Such as ["mem:12", "ep:3"].`, coordinator.MaxContentRefs),
-		)...),
-		OutputSchema: output,
-	}, nil
 }
 
 func (s *server) getContents(ctx context.Context, a *arguments) (*sdk.CallToolResult, error) {
 	request := coordinator.ContentsRequest{Agent: s.agent(a), Refs: a.texts("refs")}
 	if !a.has("refs") {
-		a.refuse(&memory.FieldError{Field: "refs", Problem: "is missing", Limit: "a list of refs", Next: "take refs from a recall's messages"})
+		a.missing("refs", "a list of refs", "take refs from a recall's messages")
 	}
 	if err := a.end(); err != nil {
 		return nil, err

@@ -13,11 +13,11 @@ import (
 
 // failure is what every tool answers when it could not do as asked (RR-450).
 type failure struct {
-	OK    bool   `json:"ok" jsonschema:"false on failure"`
-	Error string `json:"error,omitempty" jsonschema:"what went wrong and what to do"`
-	Field string `json:"field,omitempty" jsonschema:"the argument at fault"`
-	Limit string `json:"limit,omitempty" jsonschema:"what that argument may be"`
-	Next  string `json:"next,omitempty" jsonschema:"what to do"`
+	OK    bool   `json:"ok"`
+	Error string `json:"error"`           // what went wrong and what to do
+	Field string `json:"field,omitempty"` // the argument at fault
+	Limit string `json:"limit,omitempty"` // what that argument may be
+	Next  string `json:"next,omitempty"`  // what to do
 }
 
 // unknownArgument refuses a name that is no argument. The name stays as the
@@ -27,47 +27,68 @@ type unknownArgument struct{ *memory.FieldError }
 // Unwrap gives the refusal.
 func (u unknownArgument) Unwrap() error { return u.FieldError }
 
-// failed turns an error into a tool's result, in the caller's own words.
-func failed(err error) *sdk.CallToolResult {
+// failed turns an error into a tool's result, in the caller's own words; names
+// are those of [arguments].
+func failed(err error, names map[string]string) *sdk.CallToolResult {
 	f := failure{Error: strings.ToValidUTF8(err.Error(), "\uFFFD")}
 	var refused *memory.FieldError
 	if errors.As(err, &refused) {
 		own := *refused
 		if !errors.As(err, new(unknownArgument)) {
-			own.Field = ownName(own.Field)
+			own.Field = callersName(own.Field, names)
 		}
 		f = failure{Error: own.Error(), Field: own.Field, Limit: own.Limit, Next: own.Next}
+	} else if f.Next = nextStep(err); f.Next != "" {
+		f.Error += "; " + f.Next
 	}
 	return result(f, true)
 }
 
-// ownName turns a field of the service into the tool's argument.
-func ownName(field string) string {
+// nextStep is what a model can do about an error that blames no argument.
+func nextStep(err error) string {
+	switch {
+	case errors.Is(err, memory.ErrNotFound):
+		return "take ids from a recall or a list of this agent"
+	case errors.Is(err, memory.ErrLocked):
+		return "unlock it with unlock_memory if the user agrees, then call again"
+	}
+	return ""
+}
+
+// callersName is the argument that a field of the service came from.
+func callersName(field string, names map[string]string) string {
 	field = strings.TrimPrefix(field, "items[0].")
-	switch head, _, _ := strings.Cut(field, "."); head {
+	head, rest, deeper := strings.Cut(field, ".")
+	own, ok := names[head]
+	if !ok {
+		own = ownName(head)
+	}
+	if deeper {
+		own += "." + rest
+	}
+	return own
+}
+
+// ownName turns a field of the service into the tools' argument.
+func ownName(field string) string {
+	switch field {
 	case "agent":
 		return "agent_id"
 	case "project":
 		return "project_id"
 	case "count":
 		return "limit"
-	case "content", "metadata", "source":
-		return "message." + field
-	case "message_id":
-		return "message.id"
-	case "time":
-		return "message.timestamp"
 	}
 	return field
 }
 
 // ownWords renames the field that a refusal begins with.
-func ownWords(refusal string) string {
+func ownWords(refusal string, names map[string]string) string {
 	field, rest, ok := strings.Cut(refusal, ": ")
 	if !ok {
 		return refusal
 	}
-	return ownName(field) + ": " + rest
+	return callersName(field, names) + ": " + rest
 }
 
 // result carries a value as structured content and, for clients that read text

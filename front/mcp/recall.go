@@ -16,18 +16,18 @@ const recallOrder = coordinator.BestLast
 
 // message is a record in the reference's keys (RR-436).
 type message struct {
-	Ref              string                   `json:"ref,omitempty" jsonschema:"handle for get_contents"`
+	Ref              string                   `json:"ref,omitempty"`
 	Content          string                   `json:"content"`
 	ContentTruncated bool                     `json:"content_truncated,omitempty"`
-	ContentLen       int                      `json:"content_len,omitempty" jsonschema:"whole length in characters"`
-	ID               string                   `json:"id,omitempty" jsonschema:"the caller's own id"`
+	ContentLen       int                      `json:"content_len,omitempty"` // of the whole, in characters
+	ID               string                   `json:"id,omitempty"`          // the caller's own
 	Source           memory.Source            `json:"source,omitzero"`
 	Timestamp        string                   `json:"timestamp,omitempty"`
-	End              string                   `json:"end,omitempty" jsonschema:"episodes"`
+	End              string                   `json:"end,omitempty"` // episodes
 	ProjectID        string                   `json:"project_id,omitempty"`
 	Channel          string                   `json:"channel,omitempty"`
-	Resolved         bool                     `json:"resolved,omitempty" jsonschema:"a finished episode"`
-	SupersededBy     string                   `json:"superseded_by,omitempty" jsonschema:"ref of the newer version"`
+	Resolved         bool                     `json:"resolved,omitempty"`      // a finished episode
+	SupersededBy     string                   `json:"superseded_by,omitempty"` // ref of the newer version
 	MatchReason      *coordinator.MatchReason `json:"match_reason,omitempty"`
 	Confidence       *coordinator.Confidence  `json:"confidence,omitempty"`
 }
@@ -35,40 +35,38 @@ type message struct {
 type recallAnswer struct {
 	Messages          []message                 `json:"messages" jsonschema:"best last"`
 	Order             string                    `json:"order"`
-	Profile           []memory.Profile          `json:"profile,omitempty" jsonschema:"what is known about the user"`
-	Coverage          coordinator.Coverage      `json:"coverage" jsonschema:"how much of the scope was searched"`
+	Profile           []memory.Profile          `json:"profile,omitempty"`
+	Coverage          coordinator.Coverage      `json:"coverage"`
 	Degraded          []coordinator.Degradation `json:"degraded,omitempty"`
-	Advisory          *coordinator.Advisory     `json:"advisory,omitempty" jsonschema:"the server is degraded"`
+	Advisory          *coordinator.Advisory     `json:"advisory,omitempty"`
 	GateFallback      bool                      `json:"gate_fallback,omitempty" jsonschema:"low confidence"`
 	FullContentBudget int                       `json:"full_content_budget_chars,omitempty"`
 }
 
-func recallTool(o Options) (*sdk.Tool, error) {
-	required, whose := scope(o.Agent)
-	output, err := answers[recallAnswer]()
-	if err != nil {
-		return nil, err
+func recallQuestions() []property {
+	return []property{
+		text("query", "The question, or words of the memory."),
+		count("limit", "", 1, coordinator.MaxCount, coordinator.DefaultCount),
+		text("project_id", `Absent: all projects. "": only the common pool. X: X and the pool.`),
+		text("channel", "Absent: all channels. X: X and what has no channel."),
+		text("source_id", "Only records whose source.id starts so."),
+		boolean("full_content", "Whole texts, no previews."),
+		boolean("deep", "Old, finished and weakly matching records count fully."),
 	}
-	return &sdk.Tool{
-		Name:        "recall",
-		Title:       "Recall",
-		Description: recallText,
-		Annotations: readOnly(),
-		InputSchema: object("", append(required, "query"), append(whose,
-			text("query", "The question, or words of the memory. Empty: the newest."),
-			count("limit", "Messages at most.", 1, coordinator.MaxCount, coordinator.DefaultCount),
-			text("project_id", `Absent: all projects. "": only the common pool. X: X and the pool.`),
-			text("channel", "Absent: all channels. X: X and what has no channel."),
-			text("source_id", "Only records whose source.id starts so."),
-			texts("exclude_contents", "Texts that you already have; left out.", coordinator.MaxExclude),
-			boolean("full_content", "Whole texts instead of previews."),
-			boolean("deep", "Old, finished and weakly matching records count fully."),
-		)...),
-		OutputSchema: output,
-	}, nil
 }
 
-func (s *server) recall(ctx context.Context, a *arguments) (*sdk.CallToolResult, error) {
+func recallTool() tool {
+	return tool{
+		name: "recall", text: recallText, effect: reads,
+		required:   []string{"query"},
+		properties: append(recallQuestions(), texts("exclude_contents", "Texts that you already have; left out.", coordinator.MaxExclude)),
+		answer:     answers[recallAnswer],
+		call:       (*server).recall,
+	}
+}
+
+// question reads the arguments of both recalls.
+func (s *server) question(a *arguments) coordinator.RecallRequest {
 	request := coordinator.RecallRequest{
 		Agent:       s.agent(a),
 		Query:       a.text("query", ""),
@@ -76,14 +74,19 @@ func (s *server) recall(ctx context.Context, a *arguments) (*sdk.CallToolResult,
 		Project:     a.optionalText("project_id"),
 		Channel:     a.optionalText("channel"),
 		SourceID:    a.text("source_id", ""),
-		Exclude:     a.texts("exclude_contents"),
 		FullContent: a.flag("full_content"),
 		Deep:        a.flag("deep"),
 		Order:       recallOrder,
 	}
 	if !a.has("query") {
-		a.refuse(&memory.FieldError{Field: "query", Problem: "is missing", Limit: "a string", Next: "give the question, or an empty string for the newest"})
+		a.missing("query", "a string", "give the question, or an empty string for the newest")
 	}
+	return request
+}
+
+func (s *server) recall(ctx context.Context, a *arguments) (*sdk.CallToolResult, error) {
+	request := s.question(a)
+	request.Exclude = a.texts("exclude_contents")
 	if err := a.end(); err != nil {
 		return nil, err
 	}
@@ -91,6 +94,10 @@ func (s *server) recall(ctx context.Context, a *arguments) (*sdk.CallToolResult,
 	if err != nil {
 		return nil, err
 	}
+	return result(recalled(response), false), nil
+}
+
+func recalled(response *coordinator.RecallResponse) recallAnswer {
 	answer := recallAnswer{
 		Messages:          make([]message, len(response.Rows)),
 		Order:             response.Order,
@@ -104,7 +111,7 @@ func (s *server) recall(ctx context.Context, a *arguments) (*sdk.CallToolResult,
 	for i, row := range response.Rows {
 		answer.Messages[i] = messageOf(row)
 	}
-	return result(answer, false), nil
+	return answer
 }
 
 func messageOf(row coordinator.Row) message {

@@ -20,6 +20,7 @@ type recorder struct {
 	storeAnswer    coordinator.StoreResponse
 	recallAnswer   coordinator.RecallResponse
 	contentsAnswer coordinator.ContentsResponse
+	context        coordinator.OperatingContext
 	err            error
 	panics         bool
 }
@@ -47,4 +48,8 @@ func (r *recorder) Recall(_ context.Context, q coordinator.RecallRequest) (*coor
 func (r *recorder) GetContents(_ context.Context, q coordinator.ContentsRequest) (*coordinator.ContentsResponse, error) {
 	r.record(func() { r.contents = q })
 	return &r.contentsAnswer, r.err
+}
+
+func (r *recorder) OperatingContext(context.Context, string) (*coordinator.OperatingContext, error) {
+	return &r.context, nil
 }

@@ -17,14 +17,14 @@ type property struct {
 	schema *jsonschema.Schema
 }
 
-// object is a schema of exactly these properties.
+// object is a schema of these properties. It is not closed, for that would cost
+// every client bytes: a call with any other is refused by name all the same.
 func object(description string, required []string, properties ...property) *jsonschema.Schema {
 	s := &jsonschema.Schema{
-		Type:                 "object",
-		Description:          description,
-		Required:             required,
-		Properties:           map[string]*jsonschema.Schema{},
-		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
+		Type:        "object",
+		Description: description,
+		Required:    required,
+		Properties:  map[string]*jsonschema.Schema{},
 	}
 	for _, p := range properties {
 		s.Properties[p.name] = p.schema
@@ -38,7 +38,7 @@ func text(name, description string) property {
 }
 
 func boolean(name, description string) property {
-	return property{name, &jsonschema.Schema{Type: "boolean", Description: description, Default: json.RawMessage("false")}}
+	return property{name, &jsonschema.Schema{Type: "boolean", Description: description}}
 }
 
 func choice(name, description string, values ...any) property {
@@ -50,49 +50,49 @@ func count(name, description string, low, high, usual int) property {
 	return property{name, &jsonschema.Schema{Type: "integer", Description: description, Minimum: &minimum, Maximum: &maximum, Default: fmt.Append(nil, usual)}}
 }
 
+// id is the number of a record.
+func id(name, description string) property {
+	minimum := float64(1)
+	return property{name, &jsonschema.Schema{Type: "integer", Description: description, Minimum: &minimum}}
+}
+
+func number(name, description string) property {
+	return property{name, &jsonschema.Schema{Type: "number", Description: description}}
+}
+
 func texts(name, description string, most int) property {
 	return property{name, &jsonschema.Schema{Type: "array", Description: description, Items: &jsonschema.Schema{Type: "string"}, MaxItems: &most}}
 }
 
-// scope are the arguments that say whose memory is meant. The agent is required
-// unless the server was started for one.
-func scope(agent string) (required []string, properties []property) {
-	who := text("agent_id", "Leave it out: this server is of one agent.")
-	if agent == "" {
-		required = []string{"agent_id"}
-		who = text("agent_id", "Whose memory; agents never see each other's.")
-	}
-	return required, []property{who}
+func anObject(name, description string) property {
+	return property{name, &jsonschema.Schema{Type: "object", Description: description}}
 }
 
 // answers is the schema of what a tool answers: the fields of T, or a failure's.
 func answers[T any]() (*jsonschema.Schema, error) {
-	options := &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[json.RawMessage](): {Type: "object"},
 		reflect.TypeFor[memory.Time]():     {Type: "string"},
-	}}
-	s, err := jsonschema.For[T](options)
+	}})
 	if err != nil {
 		return nil, err
 	}
-	f, err := jsonschema.For[failure](options)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range f.PropertyOrder {
-		if s.Properties[name] == nil {
-			s.Properties[name] = f.Properties[name]
-			s.PropertyOrder = append(s.PropertyOrder, name)
-		}
-	}
-	loosen(s)
+	// Of a failure's fields, which the schema does not forbid, this one tells it.
+	s.Properties["error"] = &jsonschema.Schema{Type: "string"}
+	s.PropertyOrder = append(s.PropertyOrder, "error")
+	loosen(s, answerDepth)
 	return s, nil
 }
+
+// answerDepth is how deep an answer is described: its keys and their types. What
+// lies deeper is there to be read; docs/spec/tools.md has every key, and here it
+// would cost every client more than it tells.
+const answerDepth = 1
 
 // loosen leaves what helps to read an answer and drops what would make a later
 // field a breach: closed objects, required fields, and the null that Go's nil
 // could be, but an answer leaves out.
-func loosen(s *jsonschema.Schema) {
+func loosen(s *jsonschema.Schema, depth int) {
 	if s == nil {
 		return
 	}
@@ -101,8 +101,16 @@ func loosen(s *jsonschema.Schema) {
 	if len(s.Types) == 1 {
 		s.Type, s.Types = s.Types[0], nil
 	}
-	loosen(s.Items)
-	for _, property := range s.Properties {
-		loosen(property)
+	if depth == 0 {
+		s.Properties, s.PropertyOrder = nil, nil
 	}
+	loosen(s.Items, depth)
+	for _, property := range s.Properties {
+		loosen(property, depth-1)
+	}
+}
+
+// turnsOf is a list of messages of a conversation.
+func turnsOf(turn *jsonschema.Schema, most int) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "array", Items: turn, MaxItems: &most}
 }

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +25,11 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the tool snapshots")
 // client speaks to a front over two pipes until the test ends.
 func client(t *testing.T, service coordinator.Service, agent string) *sdk.ClientSession {
 	t.Helper()
+	return clientOf(t, service, Options{Agent: agent})
+}
+
+func clientOf(t *testing.T, service coordinator.Service, o Options) *sdk.ClientSession {
+	t.Helper()
 	fromClient, toFront, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +40,8 @@ func client(t *testing.T, service coordinator.Service, agent string) *sdk.Client
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Serve(context.Background(), service, Options{Agent: agent, Version: "test", In: fromClient, Out: toClient})
+		o.Version, o.In, o.Out = "test", fromClient, toClient
+		ended <- Serve(context.Background(), service, o)
 		toClient.Close()
 	}()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).
@@ -109,38 +115,70 @@ func tools(t *testing.T, session *sdk.ClientSession) []*sdk.Tool {
 	return list.Tools
 }
 
+// listBudget bounds what the default tools cost every client, in bytes of their
+// list.
+const listBudget = 13_500
+
 // What a client sees of each tool is a snapshot: a change to it is a visible
-// difference.
+// difference. The list stays small, since every client carries it.
 func TestToolSnapshots(t *testing.T) {
-	session := client(t, &recorder{}, "")
-	listed := tools(t, session)
-	size := 0
-	for _, tool := range listed {
-		compact, err := json.Marshal(tool)
-		if err != nil {
-			t.Fatal(err)
-		}
-		size += len(compact)
-		var pretty bytes.Buffer
-		if err := json.Indent(&pretty, compact, "", "  "); err != nil {
-			t.Fatal(err)
-		}
-		pretty.WriteByte('\n')
-		path := filepath.Join("testdata", tool.Name+".json")
-		if *rewrite {
-			if err := os.WriteFile(path, pretty.Bytes(), 0o644); err != nil {
+	for _, all := range []bool{false, true} {
+		session := clientOf(t, &recorder{}, Options{All: all})
+		listed := tools(t, session)
+		size := 0
+		for _, tool := range listed {
+			compact, err := json.Marshal(tool)
+			if err != nil {
 				t.Fatal(err)
 			}
+			size += len(compact)
+			var pretty bytes.Buffer
+			if err := json.Indent(&pretty, compact, "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			pretty.WriteByte('\n')
+			path := filepath.Join("testdata", tool.Name+".json")
+			if *rewrite {
+				if err := os.WriteFile(path, pretty.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil || !bytes.Equal(pretty.Bytes(), want) {
+				t.Errorf("%s is not its snapshot (%v); run with -rewrite and look at the difference", tool.Name, err)
+			}
 		}
-		want, err := os.ReadFile(path)
-		if err != nil || !bytes.Equal(pretty.Bytes(), want) {
-			t.Errorf("%s is not its snapshot (%v); run with -rewrite and look at the difference", tool.Name, err)
+		if !all && size > listBudget {
+			t.Errorf("the default tools have %d bytes, want at most %d", size, listBudget)
+		}
+		t.Logf("%d tools, %d bytes", len(listed), size)
+	}
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(files) != len(usual())+len(further()) {
+		t.Errorf("%d snapshots (%v) of %d tools", len(files), err, len(usual())+len(further()))
+	}
+}
+
+// The lists of the issue, by name.
+func TestWhichToolsThereAre(t *testing.T) {
+	few := "archive_episode delete_memory get_contents get_profile list_episodes list_memories lock_memory recall recall_with_context store unlock_memory update_memory update_profile"
+	more := "calibrate_threshold check_health deep_check delete_agent_data delete_episode export_memories get_operating_context get_queue_status get_recall_precision import_memories " +
+		"merge_memories pause_persistence persistence_status resume_persistence set_recall_precision"
+	for _, test := range []struct {
+		all  bool
+		want string
+	}{{false, few}, {true, few + " " + more}} {
+		var names []string
+		for _, tool := range tools(t, clientOf(t, &recorder{}, Options{All: test.all})) {
+			names = append(names, tool.Name)
+		}
+		want := strings.Fields(test.want)
+		slices.Sort(want)
+		slices.Sort(names)
+		if !slices.Equal(names, want) {
+			t.Errorf("all %v: %v", test.all, names)
 		}
 	}
-	if len(listed) != 3 || size > 12_000 {
-		t.Errorf("%d tools of %d bytes, want 3 and at most 12,000", len(listed), size)
-	}
-	t.Logf("3 tools, %d bytes", size)
 }
 
 // The agent is required unless the front was started for one, which is then the
@@ -306,7 +344,46 @@ func TestBadArgumentsAreRefusedByName(t *testing.T) {
 		{"recall", `{"query":"a\u0000b"}`, "query", "NUL"},
 		{"recall", "{\"query\":\"caf\xe9\"}", "query", "UTF-8"},
 		{"recall", `{"query":"q","agent_id":"\udc00"}`, "agent_id", "surrogate"},
-		{"store", `{}`, "message", "missing"},
+		{"store", `{}`, "content", "missing"},
+		{"store", `{"content":7}`, "content", "number"},
+		{"store", `{"content":"x","message":{"content":"y"}}`, "content", "not an argument"},
+		{"store", `{"content":"x","meta":{}}`, "meta", "not an argument"},
+		{"store", `{"content":"x","source":{"id":7}}`, "source.id", "number"},
+		{"store", `{"content":"x","source":{"ids":""}}`, "source.ids", "not an argument"},
+		{"store", `{"content":"x","lock":"yes"}`, "lock", "string"},
+		{"recall_with_context", `{"query":"q","external_context":[{"role":"user"},{"content":7}]}`, "external_context[1].content", "number"},
+		{"recall_with_context", `{"query":"q","external_context":[{"content":"x","timestamp":"noon"}]}`, "external_context[0].timestamp", "time"},
+		{"recall_with_context", `{"query":"q","external_context":{"content":"x"}}`, "external_context", "object"},
+		{"archive_episode", `{}`, "summary", "missing"},
+		{"archive_episode", `{"summary":"x","keywords":7}`, "keywords", "number"},
+		{"archive_episode", `{"summary":"x","history":[{"timestamp":"noon"}]}`, "history[0].timestamp", "time"},
+		{"update_memory", `{"content":"x"}`, "memory_id", "missing"},
+		{"update_memory", `{"memory_id":1}`, "content", "missing"},
+		{"update_memory", `{"memory_id":0,"content":"x"}`, "memory_id", "number of a record"},
+		{"update_memory", `{"memory_id":"ep:1","content":"x"}`, "memory_id", "number of a record"},
+		{"update_memory", `{"memory_id":1.5,"content":"x"}`, "memory_id", "number of a record"},
+		{"delete_memory", `{}`, "memory_id", "missing"},
+		{"delete_memory", `{"memory_id":-1}`, "memory_id", "number of a record"},
+		{"delete_memory", `{"memory_id":[1]}`, "memory_id", "number of a record"},
+		{"lock_memory", `{"memory_id":null}`, "memory_id", "missing"},
+		{"unlock_memory", `{"memory_id":"mem:01"}`, "memory_id", "number of a record"},
+		{"update_profile", `{}`, "profile", "missing"},
+		{"list_memories", `{"limit":501}`, "limit", "range"},
+		{"list_episodes", `{"cursor":7}`, "cursor", "number"},
+		{"delete_agent_data", `{"agent_id":"bob"}`, "agent_id", "not the agent"},
+		{"delete_episode", `{"episode_id":"mem:1"}`, "episode_id", "number of a record"},
+		{"export_memories", `{}`, "output_path", "missing"},
+		{"export_memories", `{"output_path":"x.jsonl"}`, "output_path", "--files"},
+		{"import_memories", `{"input_path":"x.jsonl"}`, "target_agent_id", "missing"},
+		{"import_memories", `{"input_path":"x.jsonl","target_agent_id":"ann"}`, "input_path", "--files"},
+		{"import_memories", `{"input_path":"x.jsonl","target_agent_id":"bob"}`, "target_agent_id", "not the agent"},
+		{"merge_memories", `{"source_agent_id":"ann","target_agent_id":"bob"}`, "target_agent_id", "not the agent"},
+		{"merge_memories", `{"source_agent_id":"ann","target_agent_id":"ann","strategy":"overwrite"}`, "strategy", "unknown"},
+		{"set_recall_precision", `{}`, "precision", "missing"},
+		{"calibrate_threshold", `{"percentile":"high"}`, "percentile", "string"},
+		{"check_health", `{"agent_id":"ann"}`, "agent_id", "not an argument"},
+		{"deep_check", `{"fix":true}`, "fix", "not an argument"},
+		{"pause_persistence", `{"ttl_seconds":90000}`, "ttl_seconds", "range"},
 		{"store", `{"message":"text"}`, "message", "string"},
 		{"store", `{"message":{}}`, "message.content", "missing"},
 		{"store", `{"message":{"content":["x"]}}`, "message.content", "array"},
@@ -323,7 +400,7 @@ func TestBadArgumentsAreRefusedByName(t *testing.T) {
 	service := &recorder{}
 	for _, test := range tests {
 		frame := fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, test.tool, test.arguments)
-		lines := session(t, service, io.MultiReader(strings.NewReader(initialize+frame+"\n")))
+		lines := session(t, service, strings.NewReader(initialize+frame+"\n"))
 		var answer struct {
 			Result struct {
 				IsError           bool
@@ -388,12 +465,21 @@ func TestErrorsOfTheServiceAreFailures(t *testing.T) {
 	}
 }
 
+// Read-only, destructive, repeatable: what a client may ask its user about, or
+// call again. Nothing reaches out of the memory.
 func TestAnnotations(t *testing.T) {
-	session := client(t, &recorder{}, "")
-	for _, tool := range tools(t, session) {
-		a := tool.Annotations
-		if a.ReadOnlyHint != (tool.Name != "store") || *a.DestructiveHint || *a.OpenWorldHint || !a.IdempotentHint {
+	hints := map[string]string{
+		"recall": "read", "recall_with_context": "read", "get_contents": "read", "get_profile": "read", "list_memories": "read", "list_episodes": "read",
+		"get_recall_precision": "read", "deep_check": "read", "get_queue_status": "read", "get_operating_context": "read", "persistence_status": "read",
+		"delete_memory": "destroy", "delete_episode": "destroy", "delete_agent_data": "destroy", "merge_memories": "destroy", "export_memories": "once",
+	}
+	for _, tool := range tools(t, clientOf(t, &recorder{}, Options{All: true})) {
+		a, hint := tool.Annotations, hints[tool.Name]
+		if a.ReadOnlyHint != (hint == "read") || *a.DestructiveHint != (hint == "destroy") || a.IdempotentHint != (hint != "once") || *a.OpenWorldHint {
 			t.Errorf("%s: %+v", tool.Name, a)
+		}
+		if len(tool.Description) < 50 || tool.OutputSchema == nil {
+			t.Errorf("%s is not described", tool.Name)
 		}
 	}
 }
