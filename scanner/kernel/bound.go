@@ -1,0 +1,214 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"recalld/memory"
+)
+
+// BoundJob says what a [BoundScan] reads. Row and query stand for unit vectors v
+// and w of which int8 keeps x and y: v = Scale·x + d and w = QueryScale·y + e,
+// where the lengths of d and e are at most Error and QueryError. The cosine of v
+// and w is then
+//
+//	Scale · QueryScale · (x·y)   ±   Error + QueryError + Error · QueryError
+//
+// Error must cover the rounding of the cosines that decide in the end as well.
+type BoundJob struct {
+	Values     Values
+	From, To   int // rows
+	Live       Live
+	Query      []byte
+	K          int // how many of the best rows will be wanted, 1 or more
+	Scale      []float32
+	Error      []float32 // 0 or more; as Scale, one for each row of Values
+	QueryScale float64
+	QueryError float64 // 0 or more
+	Path       Path
+}
+
+// Candidate is a row that could be one of the best.
+type Candidate struct {
+	Row         uint32
+	Dot         int32   // of the int8 rows
+	Least, Most float64 // between which the cosine lies
+}
+
+// BoundScan returns, in ascending order of rows, every live row of a range whose
+// cosine could be one of the K highest: those whose Most is not below the K-th
+// highest Least (DECISIONS 20). Rows that are all alike are all returned. It works
+// with so many goroutines and waits for them; the context is looked at between
+// tiles. What does not fit is a *[memory.FieldError].
+func BoundScan(ctx context.Context, job BoundJob, threads int) ([]Candidate, error) {
+	if err := job.check(); err != nil {
+		return nil, err
+	}
+	return boundScan(ctx, &job, threads, TileRows)
+}
+
+func (j *BoundJob) check() error {
+	if err := errors.Join(j.Values.check(), checkPath(j.Path)); err != nil {
+		return err
+	}
+	rows := j.Values.Rows()
+	if err := errors.Join(checkRange(j.From, j.To, rows), j.Live.check(rows), j.Values.checkQuery(j.Query)); err != nil {
+		return err
+	}
+	if j.K < 1 {
+		return &memory.FieldError{Field: "k", Problem: fmt.Sprintf("is %d", j.K), Limit: "1 or more", Next: "say how many rows are wanted"}
+	}
+	if len(j.Scale) != rows || len(j.Error) != rows {
+		return &memory.FieldError{Field: "scale, error", Problem: fmt.Sprintf("are known of %d and %d rows", len(j.Scale), len(j.Error)),
+			Limit: fmt.Sprintf("the %d rows of the values", rows), Next: "rebuild the file that holds them"}
+	}
+	return nil
+}
+
+func boundScan(ctx context.Context, job *BoundJob, threads, tileRows int) ([]Candidate, error) {
+	var next atomic.Int64
+	shared := newFloor()
+	tiles := (job.To - job.From + tileRows - 1) / tileRows
+	n := max(1, min(threads, tiles))
+	workers, errs := make([]boundWorker, n), make([]error, n)
+	var wait sync.WaitGroup
+	for i := range workers {
+		workers[i] = boundWorker{job: job, shared: shared, lows: lows{k: job.K}}
+		wait.Go(func() {
+			for tile := int(next.Add(1)) - 1; tile < tiles; tile = int(next.Add(1)) - 1 {
+				if errs[i] = ctx.Err(); errs[i] != nil {
+					return
+				}
+				from := job.From + tile*tileRows
+				workers[i].scan(from, min(from+tileRows, job.To))
+			}
+		})
+	}
+	wait.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	all := lows{k: job.K}
+	var candidates []Candidate
+	for _, w := range workers {
+		candidates = append(candidates, w.candidates...)
+	}
+	for _, c := range candidates {
+		all.push(c.Least)
+	}
+	candidates = slices.DeleteFunc(candidates, func(c Candidate) bool { return c.Most < all.kth() })
+	slices.SortFunc(candidates, func(a, b Candidate) int { return cmp.Compare(a.Row, b.Row) })
+	return candidates, nil
+}
+
+type boundWorker struct {
+	job        *BoundJob
+	shared     *floor
+	lows       lows
+	candidates []Candidate
+	compactAt  int // this many candidates
+	dots       [1024]int32
+}
+
+func (w *boundWorker) scan(from, to int) {
+	for ; from < to; from += len(w.dots) {
+		dots := w.dots[:min(len(w.dots), to-from)]
+		w.job.Values.dots(w.job.Path, from, nil, w.job.Query, dots)
+		w.take(from, dots)
+	}
+	w.shared.lift(w.lows.kth())
+}
+
+func (w *boundWorker) take(from int, dots []int32) {
+	j := w.job
+	floor := max(w.lows.kth(), w.shared.load())
+	for i, dot := range dots {
+		row := from + i
+		estimate := float64(float64(float64(dot)*float64(j.Scale[row])) * j.QueryScale)
+		e := float64(j.Error[row])
+		width := e + j.QueryError + float64(e*j.QueryError)
+		if estimate+width < floor || !j.Live.Has(row) {
+			continue
+		}
+		w.candidates = append(w.candidates, Candidate{Row: uint32(row), Dot: dot, Least: estimate - width, Most: estimate + width})
+		w.lows.push(estimate - width)
+		floor = max(floor, w.lows.kth())
+		if len(w.candidates) >= w.compactAt {
+			w.candidates = slices.DeleteFunc(w.candidates, func(c Candidate) bool { return c.Most < floor })
+			w.compactAt = max(4096, 2*len(w.candidates))
+		}
+	}
+}
+
+// lows keeps the k highest of the numbers pushed: a heap with the least on top.
+type lows struct {
+	k    int
+	heap []float64
+}
+
+// kth is the k-th highest number, minus infinity while there are fewer.
+func (l *lows) kth() float64 {
+	if len(l.heap) < l.k {
+		return math.Inf(-1)
+	}
+	return l.heap[0]
+}
+
+// push adds a number. What is not one tells nothing.
+func (l *lows) push(x float64) {
+	if math.IsNaN(x) {
+		x = math.Inf(-1)
+	}
+	switch {
+	case len(l.heap) < l.k:
+		l.heap = append(l.heap, x)
+		for i := len(l.heap) - 1; i > 0 && l.heap[i] < l.heap[(i-1)/2]; i = (i - 1) / 2 {
+			l.heap[i], l.heap[(i-1)/2] = l.heap[(i-1)/2], l.heap[i]
+		}
+	case x > l.heap[0]:
+		l.heap[0] = x
+		l.sink()
+	}
+}
+
+func (l *lows) sink() {
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(l.heap); child++ {
+			if l.heap[child] < l.heap[least] {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		l.heap[i], l.heap[least] = l.heap[least], l.heap[i]
+		i = least
+	}
+}
+
+// floor is the highest number that any worker knows the K-th Least to have.
+type floor struct{ bits atomic.Uint64 }
+
+func newFloor() *floor {
+	f := new(floor)
+	f.bits.Store(math.Float64bits(math.Inf(-1)))
+	return f
+}
+
+func (f *floor) load() float64 { return math.Float64frombits(f.bits.Load()) }
+
+func (f *floor) lift(to float64) {
+	for {
+		now := f.bits.Load()
+		if math.Float64frombits(now) >= to || f.bits.CompareAndSwap(now, math.Float64bits(to)) {
+			return
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package kernel
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// filter compares rows from `from` on, before `to`, with all queries. For each
+// query q it writes a hit for every live row below limits[q], in ascending order,
+// from hits[q*room] on, and adds their number to found[q]. It returns how many rows
+// it compared, at least one: it stops when a query may have no room left.
+func filter(job *Job, queries []byte, from, to int, limits []uint32, hits []Hit, found []uint32) int {
+	if job.Path != Go {
+		return filterC(job, queries, from, to, limits, hits, found)
+	}
+	return filterGo(job, queries, from, to, limits, hits, found)
+}
+
+// chunk is how many rows are compared before any distance is looked at.
+const chunk = 256
+
+func filterGo(job *Job, queries []byte, from, to int, limits []uint32, hits []Hit, found []uint32) int {
+	stride := job.Matrix.Bits / 8
+	words := stride / 8
+	var distances [chunk]uint16
+	row := from
+	for ; row < to && !full(found); row += chunk {
+		n := min(chunk, to-row)
+		for q, limit := range limits {
+			hamming(words, job.Matrix.Codes[row*stride:(row+n)*stride], queries[q*stride:(q+1)*stride], &distances)
+			for i, d := range distances[:n] {
+				if uint32(d) < limit && job.Live.Has(row+i) {
+					hits[q*room+int(found[q])] = Hit{Row: uint32(row + i), Distance: uint32(d)}
+					found[q]++
+				}
+			}
+		}
+	}
+	return min(row, to) - from
+}
+
+// full reports whether a query has no room for another chunk.
+func full(found []uint32) bool {
+	for _, n := range found {
+		if n+chunk > room {
+			return true
+		}
+	}
+	return false
+}
+
+// The distances of up to chunk rows to one query. Loops over the words of a row
+// cost half as much again, so the usual widths are written out, in pieces that the
+// compiler takes in line.
+func hamming(words int, codes, query []byte, out *[chunk]uint16) {
+	if len(codes) == 0 {
+		return
+	}
+	rows := len(codes) / (8 * words)
+	row, q := unsafe.Pointer(unsafe.SliceData(codes)), unsafe.Pointer(unsafe.SliceData(query))
+	switch words {
+	case 4:
+		hamming4(row, q, out[:rows])
+	case 6:
+		hamming6(row, q, out[:rows])
+	case 8:
+		hamming8(row, q, out[:rows])
+	case 12:
+		hamming12(row, q, out[:rows])
+	case 16:
+		hamming16(row, q, out[:rows])
+	case 24:
+		hamming24(row, q, out[:rows])
+	default:
+		for i := range out[:rows] {
+			d := 0
+			for w := range words {
+				d += words1(unsafe.Add(row, (i*words+w)*8), unsafe.Add(q, w*8))
+			}
+			out[i] = uint16(d)
+		}
+	}
+}
+
+func words1(a, b unsafe.Pointer) int { return bits.OnesCount64(*(*uint64)(a) ^ *(*uint64)(b)) }
+
+func words2(a, b unsafe.Pointer) int {
+	x, y := (*[2]uint64)(a), (*[2]uint64)(b)
+	return bits.OnesCount64(x[0]^y[0]) + bits.OnesCount64(x[1]^y[1])
+}
+
+func words4(a, b unsafe.Pointer) int {
+	x, y := (*[4]uint64)(a), (*[4]uint64)(b)
+	return bits.OnesCount64(x[0]^y[0]) + bits.OnesCount64(x[1]^y[1]) + bits.OnesCount64(x[2]^y[2]) + bits.OnesCount64(x[3]^y[3])
+}
+
+func hamming4(row, q unsafe.Pointer, out []uint16) {
+	for i := range out {
+		out[i] = uint16(words4(unsafe.Add(row, i*32), q))
+	}
+}
+
+func hamming6(row, q unsafe.Pointer, out []uint16) {
+	for i := range out {
+		r := unsafe.Add(row, i*48)
+		out[i] = uint16(words4(r, q) + words2(unsafe.Add(r, 32), unsafe.Add(q, 32)))
+	}
+}
+
+func hamming8(row, q unsafe.Pointer, out []uint16) {
+	for i := range out {
+		r := unsafe.Add(row, i*64)
+		out[i] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)))
+	}
+}
+
+func hamming12(row, q unsafe.Pointer, out []uint16) {
+	for i := range out {
+		r := unsafe.Add(row, i*96)
+		out[i] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) + words4(unsafe.Add(r, 64), unsafe.Add(q, 64)))
+	}
+}
+
+func hamming16(row, q unsafe.Pointer, out []uint16) {
+	for i := range out {
+		r := unsafe.Add(row, i*128)
+		out[i] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) +
+			words4(unsafe.Add(r, 64), unsafe.Add(q, 64)) + words4(unsafe.Add(r, 96), unsafe.Add(q, 96)))
+	}
+}
+
+func hamming24(row, q unsafe.Pointer, out []uint16) {
+	for i := range out {
+		r := unsafe.Add(row, i*192)
+		out[i] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) + words4(unsafe.Add(r, 64), unsafe.Add(q, 64)) +
+			words4(unsafe.Add(r, 96), unsafe.Add(q, 96)) + words4(unsafe.Add(r, 128), unsafe.Add(q, 128)) + words4(unsafe.Add(r, 160), unsafe.Add(q, 160)))
+	}
+}

@@ -1,0 +1,292 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"recalld/memory"
+)
+
+// naiveDot is the definition.
+func naiveDot(a, b []byte) int64 {
+	var sum int64
+	for i := range a {
+		sum += int64(int8(a[i])) * int64(int8(b[i]))
+	}
+	return sum
+}
+
+// Components of every kind: small ones, and those at which an instruction could
+// saturate or overflow.
+func components(r *rand.Rand, n int, kind string) []byte {
+	b := random(r, n)
+	for i := range b {
+		switch kind {
+		case "least":
+			b[i] = 0x80
+		case "most":
+			b[i] = 0x7f
+		case "extremes":
+			b[i] = 0x7f + b[i]&1
+		}
+	}
+	return b
+}
+
+// BR-049, DECISIONS 22: dot products and norms are exact and equal on every path.
+func TestDotsAndNormsAreExact(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 4))
+		v := Values{Dims: rapid.SampledFrom([]int{1, 3, 15, 16, 17, 31, 32, 63, 64, 65, 100, 127, 128, 129, 256, 384, 1000, 1024}).Draw(rt, "dims")}
+		v.Stride = v.Dims + rapid.SampledFrom([]int{0, 1, 8, 61}).Draw(rt, "gap")
+		rows := rapid.IntRange(1, 60).Draw(rt, "rows")
+		kind := rapid.SampledFrom([]string{"any", "least", "most", "extremes"})
+		v.Data = components(r, (rows-1)*v.Stride+v.Dims, kind.Draw(rt, "row components"))
+		query := components(r, v.Dims, kind.Draw(rt, "query components"))
+		list := make([]uint32, rapid.IntRange(0, 100).Draw(rt, "list"))
+		for i := range list {
+			list[i] = uint32(r.IntN(rows))
+		}
+		got := make([]int32, len(list))
+		for _, p := range Paths() {
+			if err := v.Dots(p, list, query, got); err != nil {
+				rt.Fatal(err)
+			}
+			for i, row := range list {
+				if want := naiveDot(v.Data[int(row)*v.Stride:][:v.Dims], query); int64(got[i]) != want {
+					rt.Fatalf("%s: dot of row %d is %d, want %d", p, row, got[i], want)
+				}
+			}
+			if err := v.Norms(p, list, got); err != nil {
+				rt.Fatal(err)
+			}
+			for i, row := range list {
+				x := v.Data[int(row)*v.Stride:][:v.Dims]
+				if want := naiveDot(x, x); int64(got[i]) != want {
+					rt.Fatalf("%s: norm of row %d is %d, want %d", p, row, got[i], want)
+				}
+			}
+		}
+	})
+}
+
+// DECISIONS 22: the longest rows stay within 32 bits.
+func TestLongestRowsDoNotOverflow(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for _, kind := range []string{"least", "most", "extremes"} {
+		v := Values{Dims: MaxDims, Stride: MaxDims, Data: components(r, MaxDims, kind)}
+		query := components(r, MaxDims, "least")
+		got := make([]int32, 1)
+		for _, p := range Paths() {
+			if err := v.Dots(p, []uint32{0}, query, got); err != nil || int64(got[0]) != naiveDot(v.Data, query) {
+				t.Errorf("%s, %s: got %d, %v", p, kind, got[0], err)
+			}
+			if err := v.Norms(p, []uint32{0}, got); err != nil || int64(got[0]) != naiveDot(v.Data, v.Data) {
+				t.Errorf("%s, %s: norm %d, %v", p, kind, got[0], err)
+			}
+		}
+	}
+}
+
+func TestValuesThatDoNotFitAreRefused(t *testing.T) {
+	good := Values{Dims: 4, Stride: 8, Data: make([]byte, 20)}
+	if good.Rows() != 3 {
+		t.Errorf("%d rows", good.Rows())
+	}
+	for name, try := range map[string]func() error{
+		"no components":         func() error { return Values{Stride: 1}.Dots(Go, nil, nil, nil) },
+		"too many components":   func() error { return Values{Dims: MaxDims + 1, Stride: MaxDims + 1}.Dots(Go, nil, nil, nil) },
+		"rows that overlap":     func() error { return Values{Dims: 4, Stride: 3}.Dots(Go, nil, make([]byte, 4), nil) },
+		"short query":           func() error { return good.Dots(Go, nil, make([]byte, 3), nil) },
+		"row behind the last":   func() error { return good.Dots(Go, []uint32{3}, make([]byte, 4), make([]int32, 1)) },
+		"no room for a result":  func() error { return good.Dots(Go, []uint32{0}, make([]byte, 4), nil) },
+		"norm behind the last":  func() error { return good.Norms(Best(), []uint32{3}, make([]int32, 1)) },
+		"path of another world": func() error { return good.Norms(NEON+1, nil, nil) },
+	} {
+		var field *memory.FieldError
+		if err := try(); !errors.As(err, &field) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// quantised returns unit vectors, some of them nearly alike, as a bound scan
+// reads them.
+func quantised(r *rand.Rand, rows, dims int) (vectors [][]float64, v Values, scale, errs []float32) {
+	v = Values{Dims: dims, Stride: dims, Data: make([]byte, rows*dims)}
+	scale, errs = make([]float32, rows), make([]float32, rows)
+	for row := range rows {
+		x := make([]float64, dims)
+		if row > 0 && r.IntN(3) == 0 {
+			copy(x, vectors[r.IntN(row)])
+		}
+		for i := range x {
+			x[i] += r.NormFloat64() * .02
+		}
+		code, s, e := quantise(x)
+		vectors = append(vectors, x)
+		copy(v.Data[row*dims:], code)
+		scale[row], errs[row] = float32(s), math.Nextafter32(float32(e), 1)
+	}
+	return vectors, v, scale, errs
+}
+
+// quantise makes x a unit vector and returns its bytes, their scale, and the
+// length of what they leave out.
+func quantise(x []float64) (code []byte, scale, off float64) {
+	var norm, most float64
+	for _, c := range x {
+		norm += c * c
+	}
+	for i := range x {
+		x[i] /= math.Sqrt(norm)
+		most = max(most, math.Abs(x[i]))
+	}
+	scale = float64(float32(most / 127))
+	code = make([]byte, len(x))
+	for i, c := range x {
+		n := math.Round(c / scale)
+		code[i] = byte(int8(n))
+		off += (c - n*scale) * (c - n*scale)
+	}
+	return code, scale, math.Sqrt(off) + 1e-7
+}
+
+// DECISIONS 20: no row that float arithmetic would choose is missing, on any path,
+// with any number of threads and tiles; and all agree on what could be.
+func TestBoundScanKeepsTheBest(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 5))
+		rows, dims := rapid.IntRange(1, 1500).Draw(rt, "rows"), rapid.SampledFrom([]int{8, 17, 64}).Draw(rt, "dims")
+		vectors, v, scale, errs := quantised(r, rows, dims)
+		w := slices.Clone(vectors[r.IntN(rows)])
+		for i := range w {
+			w[i] += r.NormFloat64() * .02
+		}
+		code, s, e := quantise(w)
+		job := BoundJob{Values: v, Query: code, QueryScale: s, QueryError: e, Scale: scale, Error: errs, K: rapid.SampledFrom([]int{1, 10, 200}).Draw(rt, "k")}
+		job.From = r.IntN(rows)
+		job.To = job.From + r.IntN(rows-job.From+1)
+		if rapid.Bool().Draw(rt, "some dead") {
+			job.Live = NewLive(rows)
+			for row := range rows {
+				if r.IntN(3) == 0 {
+					job.Live.Clear(row)
+				}
+			}
+		}
+		want := bounded(job)
+		threads, tile := rapid.IntRange(1, 3).Draw(rt, "threads"), rapid.SampledFrom([]int{1, 100, TileRows}).Draw(rt, "tile")
+		var first []Candidate
+		for _, job.Path = range Paths() {
+			got, err := boundScan(context.Background(), &job, threads, tile)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if job.Path == Go {
+				first = got
+			}
+			if !slices.Equal(got, first) || !slices.Equal(got, want) {
+				rt.Fatalf("%s: got %v, want %v", job.Path, got, want)
+			}
+		}
+		for _, row := range nearest(vectors, w, job) {
+			if !slices.ContainsFunc(first, func(c Candidate) bool { return int(c.Row) == row }) {
+				rt.Fatalf("row %d is among the best and missing", row)
+			}
+		}
+	})
+}
+
+// bounded is the definition of a bound scan.
+func bounded(job BoundJob) []Candidate {
+	var all []Candidate
+	var least []float64
+	for row := job.From; row < job.To; row++ {
+		if !job.Live.Has(row) {
+			continue
+		}
+		dot := naiveDot(job.Values.Data[row*job.Values.Stride:][:job.Values.Dims], job.Query)
+		estimate, e := float64(dot)*float64(job.Scale[row])*job.QueryScale, float64(job.Error[row])
+		width := e + job.QueryError + float64(e*job.QueryError)
+		all = append(all, Candidate{Row: uint32(row), Dot: int32(dot), Least: estimate - width, Most: estimate + width})
+		least = append(least, estimate-width)
+	}
+	slices.Sort(least)
+	if len(least) < job.K {
+		return all
+	}
+	kth := least[len(least)-job.K]
+	return slices.DeleteFunc(all, func(c Candidate) bool { return c.Most < kth })
+}
+
+// nearest returns the live rows with the highest cosines.
+func nearest(vectors [][]float64, w []float64, job BoundJob) []int {
+	type scored struct {
+		row    int
+		cosine float64
+	}
+	var all []scored
+	for row := job.From; row < job.To; row++ {
+		if job.Live.Has(row) {
+			var sum float64
+			for i := range w {
+				sum += w[i] * vectors[row][i]
+			}
+			all = append(all, scored{row, sum})
+		}
+	}
+	slices.SortFunc(all, func(a, b scored) int { return cmp.Compare(b.cosine, a.cosine) })
+	var rows []int
+	for _, s := range all[:min(job.K, len(all))] {
+		rows = append(rows, s.row)
+	}
+	return rows
+}
+
+// DECISIONS 20: a row of unknown error is kept, and shuts out nothing.
+func TestUnknownErrorsKeepRows(t *testing.T) {
+	nan := float32(math.NaN())
+	job := BoundJob{Values: Values{Dims: 1, Stride: 1, Data: []byte{9, 1, 8, 2}}, To: 4, Query: []byte{1}, QueryScale: 1, K: 2,
+		Scale: []float32{1, 1, 1, 1}, Error: []float32{nan, .5, .5, nan}}
+	got, err := BoundScan(context.Background(), job, 1)
+	if err != nil || len(got) != 4 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestBoundScanRefusesAndEnds(t *testing.T) {
+	good := func() BoundJob {
+		return BoundJob{Values: Values{Dims: 2, Stride: 2, Data: make([]byte, 8)}, To: 4, Query: make([]byte, 2), K: 1, Scale: make([]float32, 4), Error: make([]float32, 4)}
+	}
+	for name, spoil := range map[string]func(*BoundJob){
+		"components":  func(j *BoundJob) { j.Values.Dims = 0 },
+		"range":       func(j *BoundJob) { j.To = 5 },
+		"live":        func(j *BoundJob) { j.Live = Live{} },
+		"query":       func(j *BoundJob) { j.Query = nil },
+		"k":           func(j *BoundJob) { j.K = 0 },
+		"scale":       func(j *BoundJob) { j.Scale = nil },
+		"error":       func(j *BoundJob) { j.Error = nil },
+		"path":        func(j *BoundJob) { j.Path = NEON + 1 },
+		"range order": func(j *BoundJob) { j.From = 5 },
+	} {
+		job := good()
+		spoil(&job)
+		var field *memory.FieldError
+		if _, err := BoundScan(context.Background(), job, 1); !errors.As(err, &field) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if got, err := BoundScan(ctx, good(), 2); !errors.Is(err, context.Canceled) || got != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
