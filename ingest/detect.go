@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ func Detect(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", &memory.FieldError{Field: "PATH", Problem: "cannot be read: " + reason(err), Next: "name a file or a folder"}
+		return "", fmt.Errorf("open import: %w", err)
 	case info.IsDir():
 		return detectFolder(path)
 	case cpersona.Is(path):
@@ -41,15 +42,6 @@ func Detect(path string) (string, error) {
 		return FormatJSONL, nil
 	}
 	return detectText(head)
-}
-
-// reason is an error of the file system without the path, which the caller has
-// said.
-func reason(err error) string {
-	if inner, ok := err.(*fs.PathError); ok {
-		return inner.Err.Error()
-	}
-	return err.Error()
 }
 
 // detectText tells the format from the beginning of a file of text.
