@@ -154,14 +154,18 @@ func (w *QueueWorker) blocks(ctx context.Context, model embed.Model, id int64) (
 	if r.RecordsBuilt > 0 {
 		p, problem := w.o.Blocks.BlockProgress(ctx, id)
 		if err = errors.Join(err, problem); problem == nil {
-			report := BlockRun{Run: r, Corpus: BlockCorpusPart{WithBlocks: p.Sets, NeedingBlocks: p.Waiting}}
-			w.o.Log.Debug("blocks", "run", report.Run, "corpus", report.Corpus)
+			made := report(r, p)
+			w.o.Log.Debug("blocks", "run", made.Run, "corpus", made.Corpus)
 		}
 	}
 	if err != nil {
 		w.begun = notBegun
 	}
 	return r.StoppedBy != "nothing_left", err
+}
+
+func report(r BlockRunPart, p sqlite.BlockProgress) BlockRun {
+	return BlockRun{Run: r, Corpus: BlockCorpusPart{WithBlocks: p.Sets, NeedingBlocks: p.Waiting}}
 }
 
 func (w *QueueWorker) beginBlocks(ctx context.Context, id int64) error {

@@ -70,7 +70,7 @@ func newQueueWorld(t *testing.T) *queueWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.id, err = w.store.PutModel(t.Context(), sqlite.Model{Backend: "hash", Name: "h", Dims: identity.Dims, State: sqlite.ModelActive}); err != nil {
+	if w.id, err = w.store.PutModel(t.Context(), sqlite.Model{Backend: "hash", Name: "h", Dims: identity.Dims, Probes: identity.Probes, State: sqlite.ModelActive}); err != nil {
 		t.Fatal(err)
 	}
 	w.options = QueueOptions{Queue: w.store, Clock: clock, Log: slog.New(slog.DiscardHandler),
