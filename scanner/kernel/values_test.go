@@ -214,7 +214,7 @@ func bounded(job BoundJob) []Candidate {
 			continue
 		}
 		dot := naiveDot(job.Values.Data[row*job.Values.Stride:][:job.Values.Dims], job.Query)
-		estimate, e := float64(dot)*float64(job.Scale[row])*job.QueryScale, float64(job.Error[row])
+		estimate, e := float64(float64(float64(dot)*float64(job.Scale[row]))*job.QueryScale), float64(job.Error[row])
 		width := e + job.QueryError + float64(e*job.QueryError)
 		all = append(all, Candidate{Row: uint32(row), Dot: int32(dot), Least: estimate - width, Most: estimate + width})
 		least = append(least, estimate-width)
