@@ -63,6 +63,9 @@ func (c *Coordinator) GetContents(ctx context.Context, r ContentsRequest) (*Cont
 			answer.Missing = append(answer.Missing, shownRef(h.text))
 			continue
 		}
+		if err := h.locate(view, r.Agent); err != nil {
+			return nil, fmt.Errorf("get contents: %w", err)
+		}
 		row, ok := h.row(record)
 		if !ok {
 			answer.Unresolved = append(answer.Unresolved, shownRef(h.text))
