@@ -246,7 +246,7 @@ func (s *scanner) fits(content int) {
 		}
 		last := -1
 		for k := range s.soft {
-			if c := s.soft[k].content; c > s.from && c <= s.from+MaxLen {
+			if e := s.soft[k]; e.content > s.from && e.end <= s.from+MaxLen {
 				last = k
 			}
 		}

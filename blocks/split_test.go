@@ -94,7 +94,7 @@ func TestForcedBoundary(t *testing.T) {
 		{"twice", strings.Repeat("x", 1500), []Block{{span(0, 739), true, true}, {span(739, 1478), true, false}, {span(1478, 1500), false, false}}},
 		// The unit ends by itself; only its white space does not fit.
 		{"white space past the limit", strings.Repeat("x", 738) + ".  Next.", []Block{{span(0, 739), false, true}, {span(739, 741), false, false}, {span(741, 746), false, false}}},
-		{"white space alone", "A." + strings.Repeat(" ", 1000) + "B.", []Block{{span(0, 739), false, true}, {span(739, 1002), false, false}, {span(1002, 1004), false, false}}},
+		{"white space alone", "Go." + strings.Repeat(" ", 1000) + "On.", []Block{{span(0, 739), false, true}, {span(739, 1003), false, false}, {span(1003, 1006), false, false}}},
 		// Exactly at the limit even inside a character of several code points.
 		{"inside a character", strings.Repeat("e\u0301", 400), []Block{{span(0, 739), true, true}, {span(739, 800), false, false}}},
 		// A longer unit is first divided where it can be.
@@ -245,15 +245,15 @@ func TestCheckRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func([]Block) []Block{
-		"gap":         func(b []Block) []Block { b[1].Start++; return b },
-		"overlap":     func(b []Block) []Block { b[1].Start--; return b },
+		"gap":         func(b []Block) []Block { b[2].Start++; return b },
+		"overlap":     func(b []Block) []Block { b[2].Start--; return b },
 		"short":       func(b []Block) []Block { b[2].End--; return b },
 		"long":        func(b []Block) []Block { b[2].End++; return b },
 		"missing":     func(b []Block) []Block { return b[:2] },
 		"none":        func([]Block) []Block { return nil },
 		"empty":       func(b []Block) []Block { return slices.Insert(b, 1, Block{Span: span(10, 10)}) },
-		"too long":    func(b []Block) []Block { b[1].End++; b[2].Start++; return b },
-		"across":      func(b []Block) []Block { b[0].End++; b[1].Start++; return b },
+		"too long":    func(b []Block) []Block { b[1].End++; b[1].Forced = false; b[2].Start++; return b },
+		"across":      func(b []Block) []Block { b[0].End++; b[1].Start++; b[1].Node, b[1].Forced = false, false; return b },
 		"node flag":   func(b []Block) []Block { b[1].Node = false; return b },
 		"node flag 2": func(b []Block) []Block { b[2].Node = true; return b },
 		"forced":      func(b []Block) []Block { b[0].Forced = true; return b },
