@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"recalld/front/api"
 	"recalld/memory"
 )
 
@@ -26,6 +27,7 @@ type app struct {
 	json     bool
 	logLevel string
 	embed    embedFlags
+	presence *api.Presence // of the server in this process; nil: nobody is missed
 }
 
 func (a *app) root() *cobra.Command {

@@ -32,6 +32,8 @@ type doorFlags struct {
 	noToken        bool
 	hosts, origins []string
 	files          []string
+	// filesAlone is set where --files has a use without --http.
+	filesAlone bool
 }
 
 func (d *doorFlags) register(c *cobra.Command) {
@@ -62,7 +64,7 @@ type door struct {
 func (a *app) openDoor(f *doorFlags, log *slog.Logger) (d *door, err error) {
 	if f.address == "" {
 		for _, name := range []string{"grants", "token-env", "insecure-no-token", "allow-host", "allow-origin", "files"} {
-			if f.flags.Changed(name) {
+			if f.flags.Changed(name) && !(name == "files" && f.filesAlone) {
 				return nil, usage("--%s says who may come in over HTTP, and --http is not given; add --http 127.0.0.1:7300 or leave it out", name)
 			}
 		}

@@ -10,11 +10,11 @@ import (
 
 	"recalld/front/api"
 	"recalld/front/guard"
-	"recalld/front/mcp"
 )
 
 func (a *app) serveCommand() *cobra.Command {
 	var flags doorFlags
+	var idle time.Duration
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve one data folder to all clients until interrupted",
@@ -42,18 +42,24 @@ one of its own from a file of grants.`,
 				return err
 			}
 			defer s.Close()
+			a.presence = api.NewPresence(idle)
 			return a.serve(c.Context(), s, d, func(ctx context.Context) error {
 				where := a.data
 				if d != nil {
 					where += " at " + d.url()
 				}
 				fmt.Fprintf(a.errOut, "serving %s; stop with Ctrl-C\n", where)
-				<-ctx.Done()
+				select {
+				case <-ctx.Done():
+				case <-a.presence.Alone():
+					log.Info("nobody was here for a while; the server ends", "idle", idle)
+				}
 				return nil
 			})
 		},
 	}
 	flags.register(c)
+	c.Flags().DurationVar(&idle, "idle", 0, "end after this long without a front or a call, as in 10m; 0: stay")
 	return c
 }
 
@@ -74,11 +80,11 @@ func (a *app) serve(ctx context.Context, s *session, d *door, work func(context.
 	defer stop()
 	metrics := api.NewMetrics(s.Service, time.Now)
 	servers := []func() error{func() error {
-		return api.NewServer(s.Service, api.Options{Log: log, Metrics: metrics}).Serve(ctx, listener)
+		return api.NewServer(s.Service, api.Options{Log: log, Metrics: metrics, Presence: a.presence}).Serve(ctx, listener)
 	}}
 	if d != nil {
 		servers = append(servers, func() error {
-			return d.serve(ctx, api.NewServer(guard.Service(s.Service, d.folders), api.Options{Log: log, Health: s.Service, Metrics: metrics}), metrics.Refused)
+			return d.serve(ctx, api.NewServer(guard.Service(s.Service, d.folders), api.Options{Log: log, Health: s.Service, Metrics: metrics, Presence: a.presence}), metrics.Refused)
 		})
 	}
 	ended := make(chan error, len(servers))
@@ -94,39 +100,4 @@ func (a *app) serve(ctx context.Context, s *session, d *door, work func(context.
 		err = errors.Join(err, <-ended)
 	}
 	return err
-}
-
-func (a *app) mcpCommand() *cobra.Command {
-	var agent string
-	c := &cobra.Command{
-		Use:   "mcp",
-		Short: "Speak MCP on standard input and output",
-		Long: `Speak the Model Context Protocol on standard input and output. With a server
-running on the same data folder this is a thin front of it, and any number of
-fronts share it. Without one the folder is opened in this process, which then
-answers other commands and fronts as a server does until its client leaves.`,
-		Example: `  recalld mcp --agent mia
-  claude mcp add memory -- recalld mcp --agent mia`,
-		Args: exactly(0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			log, err := a.logger(true)
-			if err != nil {
-				return err
-			}
-			s, err := a.openOrDial(c.Context(), log)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			speak := func(ctx context.Context) error {
-				return mcp.Serve(ctx, s.Service, mcp.Options{Agent: agent, Version: version(), In: a.in, Out: a.out, Log: log})
-			}
-			if s.remote || s.readOnly {
-				return speak(c.Context())
-			}
-			return a.serve(c.Context(), s, nil, speak)
-		},
-	}
-	agentFlag(c, &agent)
-	return c
 }

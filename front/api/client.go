@@ -29,6 +29,8 @@ const maxAnswer = 256 << 20
 type Client struct {
 	calls     recalldv1connect.MemoryServiceClient
 	transport *http.Transport
+	found     <-chan struct{} // a call has found a server; of [Follow]
+	leave     func()          // ends the presence; nil: there is none
 }
 
 var _ coordinator.Service = (*Client)(nil)
@@ -64,6 +66,9 @@ func newClient(transport *http.Transport) *Client {
 
 // Close drops idle connections. Calls in flight are not interrupted.
 func (c *Client) Close() error {
+	if c.leave != nil {
+		c.leave()
+	}
 	c.transport.CloseIdleConnections()
 	return nil
 }

@@ -33,15 +33,19 @@ type Options struct {
 	Health coordinator.Service
 	// Metrics count the calls and answer /metrics; nil: there is no such page.
 	Metrics *Metrics
+	// Presence counts who uses the server; nil: one that misses nobody.
+	Presence *Presence
 }
 
 // Server is an [http.Handler] that answers for a service: the calls of
 // MemoryService in Connect, gRPC, gRPC-Web and JSON, /healthz (the process
 // lives), /readyz (the service answers and is ready) and /metrics.
 type Server struct {
-	mux    *http.ServeMux
-	health coordinator.Service
-	log    *slog.Logger
+	mux      *http.ServeMux
+	counted  http.Handler // mux, with everybody counted
+	presence *Presence
+	health   coordinator.Service
+	log      *slog.Logger
 }
 
 // NewServer returns a server over the service.
@@ -52,7 +56,11 @@ func NewServer(service coordinator.Service, o Options) *Server {
 	if o.Health == nil {
 		o.Health = service
 	}
-	s := &Server{mux: http.NewServeMux(), health: o.Health, log: o.Log}
+	if o.Presence == nil {
+		o.Presence = NewPresence(0)
+	}
+	s := &Server{mux: http.NewServeMux(), presence: o.Presence, health: o.Health, log: o.Log}
+	s.counted = o.Presence.counted(s.mux)
 	options := []connect.HandlerOption{
 		connect.WithReadMaxBytes(MaxMessage),
 		connect.WithSendMaxBytes(maxAnswer),
@@ -68,14 +76,16 @@ func NewServer(service coordinator.Service, o Options) *Server {
 	s.mux.Handle(recalldv1connect.NewMemoryServiceHandler(handler{service}, options...))
 	s.mux.HandleFunc("GET /healthz", s.healthz)
 	s.mux.HandleFunc("GET /readyz", s.readyz)
+	s.mux.Handle("GET "+presencePath, o.Presence)
 	return s
 }
 
 // ServeHTTP implements [http.Handler].
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.counted.ServeHTTP(w, r) }
 
 // Serve answers on the listener as [guard.Serve] does, until ctx ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	defer context.AfterFunc(ctx, s.presence.end)()
 	return guard.Serve(ctx, l, s, s.log)
 }
 
