@@ -95,7 +95,7 @@ static distances_fn *choose(size_t words)
 
 TARGET static int any_below(const uint16_t *distances, uint32_t limit) { return any_below_limit(distances, limit); }
 
-TARGET static uint64_t below(const uint16_t *distances, uint32_t limit) { return below_limit(distances, limit); }
+TARGET static uint64_t below(const uint16_t *distances, uint32_t limit) { return below_sixteen_at_a_time(distances, limit); }
 
 TARGET static uint64_t read(const uint8_t *bytes, size_t count) { return read_all(bytes, count); }
 

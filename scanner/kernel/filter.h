@@ -121,15 +121,6 @@ INLINE int any_below_limit(const uint16_t *distances, uint32_t limit)
     return (uint32_t)least < limit;
 }
 
-// The body of a below_fn, to be compiled for each instruction set.
-INLINE uint64_t below_limit(const uint16_t *distances, uint32_t limit)
-{
-    uint64_t bits = 0;
-    for (int i = 0; i < 64; i++)
-        bits |= (uint64_t)(distances[i] < limit) << i;
-    return bits;
-}
-
 // The body of a read_fn, to be compiled for each instruction set.
 INLINE uint64_t read_all(const uint8_t *bytes, size_t count)
 {

@@ -46,7 +46,13 @@ static distances_fn *choose(size_t words)
 
 static int any_below(const uint16_t *distances, uint32_t limit) { return any_below_limit(distances, limit); }
 
-static uint64_t below(const uint16_t *distances, uint32_t limit) { return below_limit(distances, limit); }
+static uint64_t below(const uint16_t *distances, uint32_t limit)
+{
+    uint64_t bits = 0;
+    for (int i = 0; i < 64; i++)
+        bits |= (uint64_t)(distances[i] < limit) << i;
+    return bits;
+}
 
 static uint64_t read(const uint8_t *bytes, size_t count) { return read_all(bytes, count); }
 

@@ -57,7 +57,7 @@ distances_fn *kernel_popcnt_distances(size_t words)
 
 static int any_below(const uint16_t *distances, uint32_t limit) { return any_below_limit(distances, limit); }
 
-static uint64_t below(const uint16_t *distances, uint32_t limit) { return below_limit(distances, limit); }
+static uint64_t below(const uint16_t *distances, uint32_t limit) { return below_sixteen_at_a_time(distances, limit); }
 
 static uint64_t read(const uint8_t *bytes, size_t count) { return read_all(bytes, count); }
 

@@ -69,16 +69,12 @@ func (s *selection) compact() {
 	s.within = s.k
 }
 
-// compare is the total order of hits (DECISIONS 2).
+// compare is the order of hits where precedes decides ties.
 func (s *selection) compare(a, b Hit) int {
-	if a.Distance != b.Distance || a.Row == b.Row {
+	switch {
+	case a.Distance != b.Distance || a.Row == b.Row:
 		return cmp.Compare(a.Distance, b.Distance)
-	}
-	first := a.Row < b.Row
-	if s.precedes != nil {
-		first = s.precedes(a.Row, b.Row)
-	}
-	if first {
+	case s.precedes(a.Row, b.Row):
 		return -1
 	}
 	return 1
@@ -91,8 +87,25 @@ func best(all []*selection) []Hit {
 	}
 	var hits []Hit
 	for _, s := range all {
+		s.compact()
 		hits = append(hits, s.hits...)
 	}
-	slices.SortFunc(hits, all[0].compare)
+	if all[0].precedes != nil {
+		slices.SortFunc(hits, all[0].compare)
+	} else {
+		sortByKey(hits)
+	}
 	return hits[:min(all[0].k, len(hits))]
+}
+
+// sortByKey sorts by distance, then ordinal: several times faster as numbers.
+func sortByKey(hits []Hit) {
+	keys := make([]uint64, len(hits))
+	for i, h := range hits {
+		keys[i] = uint64(h.Distance)<<32 | uint64(h.Row)
+	}
+	slices.Sort(keys)
+	for i, key := range keys {
+		hits[i] = Hit{Row: uint32(key), Distance: uint32(key >> 32)}
+	}
 }
