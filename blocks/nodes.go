@@ -191,7 +191,7 @@ func (d *divider) boundary(start, reach int) (end int, class nodeEnd) {
 	var last [nodeEnds]int
 	k, i := start, d.at[start]
 	for i < d.at[reach] {
-		class, to := d.gap(i)
+		class, to := d.gap(i, d.at[reach])
 		if to == i {
 			_, size := utf8.DecodeRuneInString(d.text[i:])
 			i += size
@@ -212,21 +212,31 @@ func (d *divider) boundary(start, reach int) (end int, class nodeEnd) {
 	return reach, hard
 }
 
-// gap looks for the end of a unit in what starts at byte i: white space, or marks
-// that end a sentence with the white space after them. It returns the byte where
-// the next unit starts; i itself when none ends.
-func (d *divider) gap(i int) (class nodeEnd, to int) {
-	_, m, size := markAt(d.text, i)
+// gap looks for the end of a unit in what starts at byte i, no further than byte
+// reach: white space, or marks that end a sentence with the white space after them.
+// It returns the byte where the next unit starts; i itself when none ends.
+func (d *divider) gap(i, reach int) (class nodeEnd, to int) {
+	marks := i
+	for marks < reach {
+		_, m, size := markAt(d.text, marks)
+		if m != halfStop && m != fullStop && m != dots {
+			break
+		}
+		marks += size
+	}
 	to = i
-	if m == halfStop || m == fullStop || m == dots {
+	if marks > i {
+		if marks == reach {
+			return hard, marks
+		}
 		stop := stopAt(d.text, i)
 		if stop.verdict != ended {
-			return hard, max(stop.marks, i+size)
+			return hard, marks
 		}
 		class, to = afterSentence, stop.content
 	}
 	lines := 0
-	for to < len(d.text) {
+	for to < reach {
 		r, size := utf8.DecodeRuneInString(d.text[to:])
 		if !unicode.IsSpace(r) {
 			break
