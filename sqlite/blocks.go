@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"recalld/memory"
 )
@@ -107,8 +108,9 @@ func decodeSpans(spans []byte) []BlockSpan {
 // builder and checks all use it.
 var currentSet = fmt.Sprintf(`b.policy = %d
 	AND b.revision = CASE b.kind WHEN 2 THEN (SELECT digest FROM memory WHERE id = b.parent) ELSE (SELECT digest FROM episode WHERE id = b.parent) END
-	AND EXISTS (SELECT 1 FROM model k JOIN block_vec x ON x.key = b.key WHERE k.id = b.model AND k.state <> 'retired' AND length(k.probes) > 0
-		AND length(x.value) = b.n * k.dims AND length(b.bits) = b.n * ((k.dims + 7) / 8) AND length(b.spans) = 2 * b.n)`, BlockPolicy)
+	AND EXISTS (SELECT 1 FROM model k WHERE k.id = b.model AND k.state <> 'retired' AND length(k.probes) > 0
+		AND length(b.bits) = b.n * ((k.dims + 7) / 8) AND length(b.spans) = 2 * b.n
+		AND (SELECT sum(length(value)) FROM block_vec WHERE id >= b.vectors AND id < b.vectors + b.parts) = b.n * k.dims)`, BlockPolicy)
 
 // PutBlockSets stores sets in one transaction, each with its codes and vectors
 // in place of what the record had under the model. A set whose record is gone or
@@ -158,14 +160,28 @@ func (t *tx) putBlockSet(b *BlockSet, digest []byte) (written bool, err error) {
 	if _, _, err := t.exec("DELETE FROM block_set WHERE key = ?", key); err != nil {
 		return false, err
 	}
-	spans, unembeddable := encodeSpans(b.Blocks)
-	if _, _, err := t.exec("INSERT INTO block_set (key, cell, policy, revision, n, unembeddable, spans, bits) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		key, r.int(0), b.Policy, digest, len(b.Blocks), unembeddable, spans, b.Bits); err != nil {
+	last, err := t.first(ctx, "SELECT coalesce(max(id), 0) FROM block_vec")
+	if err != nil {
 		return false, err
 	}
-	_, _, err = t.exec("INSERT INTO block_vec (key, value) VALUES (?, ?)", key, b.Values)
-	return err == nil, err
+	part := blocksPerPart(b.Dims) * b.Dims
+	spans, unembeddable := encodeSpans(b.Blocks)
+	if _, _, err := t.exec("INSERT INTO block_set (key, cell, policy, revision, n, unembeddable, vectors, parts, spans, bits) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		key, r.int(0), b.Policy, digest, len(b.Blocks), unembeddable, last.int(0)+1, (len(b.Values)+part-1)/part, spans, b.Bits); err != nil {
+		return false, err
+	}
+	id := last.int(0)
+	for values := range slices.Chunk(b.Values, part) {
+		id++
+		if _, _, err := t.exec("INSERT INTO block_vec (id, value) VALUES (?, ?)", id, values); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
+
+// blocksPerPart is how many blocks' vectors share a row of block_vec.
+func blocksPerPart(dims int) int { return max(1, 1024/dims) }
 
 func blockParentSQL(kind memory.Kind) string {
 	if kind == memory.KindEpisode {

@@ -11,8 +11,10 @@ import (
 // Recounts of block sets, used by the check and by its repair.
 const (
 	blockRecount = "SELECT cell, model, count(*) AS sets, sum(n) AS blocks, sum(unembeddable) AS unembeddable FROM block_set GROUP BY cell, model"
-	lostBlocks   = "SELECT key FROM block_vec WHERE key NOT IN (SELECT key FROM block_set)"
-	wrongTasks   = `SELECT key FROM block_task t WHERE NOT EXISTS (SELECT 1 FROM model WHERE id = t.key >> 41 AND state <> 'retired')
+	lostBlocks   = `WITH RECURSIVE used (id, upto) AS (
+		SELECT vectors, vectors + parts FROM block_set UNION ALL SELECT id + 1, upto FROM used WHERE id + 1 < upto)
+		SELECT id FROM block_vec EXCEPT SELECT id FROM used`
+	wrongTasks = `SELECT key FROM block_task t WHERE NOT EXISTS (SELECT 1 FROM model WHERE id = t.key >> 41 AND state <> 'retired')
 		OR t.cell IS NOT CASE t.key & (1 << 40) WHEN 0 THEN (SELECT cell FROM episode WHERE id = t.key & 0xFFFFFFFFFF) ELSE (SELECT cell FROM memory WHERE id = t.key & 0xFFFFFFFFFF) END`
 )
 
@@ -29,10 +31,10 @@ func blockChecks() []rowCheck {
 			repair: []string{"DELETE FROM block_stats", "INSERT INTO block_stats (cell, model, sets, blocks, unembeddable) " + blockRecount},
 		},
 		{
-			name: "block_vectors", doc: "every vector of blocks has its codes", severity: SeverityError,
-			violations: "SELECT 'vectors of blocks of model ' || (key >> 41) || ', record ' || (key & 0xFFFFFFFFFF) || ' belong to nothing' FROM (" + lostBlocks + ")",
+			name: "block_vectors", doc: "every vector of a block belongs to a set", severity: SeverityError,
+			violations: "SELECT 'row ' || id || ' of block_vec belongs to no set' FROM (" + lostBlocks + ")",
 			advice:     fixCommand + " to remove them",
-			repair:     []string{"DELETE FROM block_vec WHERE key IN (" + lostBlocks + ")"},
+			repair:     []string{"DELETE FROM block_vec WHERE id IN (" + lostBlocks + ")"},
 		},
 		{
 			name: "block_tasks", doc: "every record that waits for blocks again exists, and carries its cell", severity: SeverityWarning,
@@ -61,46 +63,61 @@ func refOfKey(key int64) memory.Ref {
 }
 
 // dropBlockSets drops what checkBlockSets found, whole (BR-005), and has the
-// records looked at again.
+// records looked at again. A set that shared vectors with a dropped one is wrong
+// from then on, so that it looks again until nothing is.
 func (s *Store) dropBlockSets(ctx context.Context) (dropped int64, err error) {
-	var keys []int64
-	if err := s.eachWrongSet(ctx, func(key int64, _ string) { keys = append(keys, key) }); err != nil {
-		return 0, err
-	}
-	err = s.write(ctx, func(t *tx) error {
-		return t.item(func() error {
-			dropped = 0
-			for _, key := range keys {
-				n, _, err := t.exec("DELETE FROM block_set WHERE key = ?", key)
-				if err != nil {
-					return err
+	for {
+		var keys []int64
+		if err := s.eachWrongSet(ctx, func(key int64, _ string) { keys = append(keys, key) }); err != nil || len(keys) == 0 {
+			return dropped, err
+		}
+		err := s.write(ctx, func(t *tx) error {
+			return t.item(func() error {
+				for _, key := range keys {
+					if err := t.dropBlockSet(key); err != nil {
+						return err
+					}
 				}
-				dropped += n
-				ref := refOfKey(key)
-				_, _, err = t.exec("INSERT INTO block_task (key, cell) SELECT ?, cell FROM "+blockMark{kind: ref.Kind}.table()+` WHERE id = ?
-					AND EXISTS (SELECT 1 FROM block_mark WHERE model = ? AND kind = ?)
-					ON CONFLICT DO UPDATE SET attempts = 0, not_before = 0, error = ''`, key, ref.ID, key>>41, int64(ref.Kind))
-				if err != nil {
-					return err
-				}
-			}
-			return nil
+				return nil
+			})
 		})
-	})
-	return dropped, err
+		if err != nil {
+			return dropped, err
+		}
+		dropped += int64(len(keys))
+	}
+}
+
+func (t *tx) dropBlockSet(key int64) error {
+	if _, _, err := t.exec("DELETE FROM block_set WHERE key = ?", key); err != nil {
+		return err
+	}
+	ref := refOfKey(key)
+	_, _, err := t.exec("INSERT INTO block_task (key, cell) SELECT ?, cell FROM "+blockMark{kind: ref.Kind}.table()+` WHERE id = ?
+		AND EXISTS (SELECT 1 FROM block_mark WHERE model = ? AND kind = ?)
+		ON CONFLICT DO UPDATE SET attempts = 0, not_before = 0, error = ''`, key, ref.ID, key>>41, int64(ref.Kind))
+	return err
 }
 
 // eachWrongSet calls each for the sets that are not what was written for their
 // record. Sets of another splitter are right as they are, and not current.
 func (s *Store) eachWrongSet(ctx context.Context, each func(key int64, problem string)) error {
 	_, err := read(ctx, s, func(v *View) (struct{}, error) {
+		end := int64(0)
 		return struct{}{}, v.query(`SELECT b.key, b.cell, coalesce(m.cell, e.cell), b.revision, coalesce(m.digest, e.digest), length(coalesce(m.content, e.summary)),
-			k.dims, b.n, b.unembeddable, b.spans, b.bits, x.value FROM block_set b
+			k.dims, b.n, b.unembeddable, b.spans, b.bits, b.vectors, b.parts FROM block_set b
 			LEFT JOIN memory m ON b.kind = 2 AND m.id = b.parent
 			LEFT JOIN episode e ON b.kind = 1 AND e.id = b.parent
-			LEFT JOIN model k ON k.id = b.model AND k.state <> 'retired'
-			LEFT JOIN block_vec x ON x.key = b.key ORDER BY b.key`, nil, func(r row) error {
-			if problem := wrongSet(r); problem != "" {
+			LEFT JOIN model k ON k.id = b.model AND k.state <> 'retired' ORDER BY b.vectors, b.key`, nil, func(r row) error {
+			values, err := v.partsOf(r.int(11), r.int(12))
+			if err != nil {
+				return err
+			}
+			problem := wrongSet(r, values)
+			if r.int(11) < end {
+				problem = "they share vectors with another set"
+			}
+			if end = max(end, r.int(11)+r.int(12)); problem != "" {
 				each(r.int(0), problem)
 			}
 			return nil
@@ -109,8 +126,18 @@ func (s *Store) eachWrongSet(ctx context.Context, each func(key int64, problem s
 	return err
 }
 
-func wrongSet(r row) string {
-	b := BlockSet{Blocks: decodeSpans(r.blob(9)), Dims: int(r.int(6)), Bits: r.blob(10), Values: r.blob(11)}
+// partsOf reads the vectors of one set. It is called inside a query of the view,
+// which holds its lock.
+func (v *View) partsOf(first, parts int64) (values []byte, err error) {
+	err = v.conn.query(v.ctx, "SELECT value FROM block_vec WHERE id >= ? AND id < ? ORDER BY id", []any{first, first + parts}, func(r row) error {
+		values = append(values, r.blob(0)...)
+		return nil
+	})
+	return values, err
+}
+
+func wrongSet(r row, values []byte) string {
+	b := BlockSet{Blocks: decodeSpans(r.blob(9)), Dims: int(r.int(6)), Bits: r.blob(10), Values: values}
 	unembeddable, length := 0, 0
 	for _, s := range b.Blocks {
 		if length = s.End; s.Unembeddable {

@@ -68,9 +68,13 @@ func (v *View) BlockValues(model int64, rows []BlockRow) ([][]byte, error) {
 	}
 	values := make([][]byte, len(rows))
 	for i, at := range rows {
-		err := v.query("SELECT substr(v.value, ?2, ?3), substr(b.spans, ?4, 2) FROM block_set b JOIN block_vec v ON v.key = b.key WHERE b.key = ?1 AND b.n > ?5 AND "+currentSet,
-			[]any{vectorKey(model, at.Ref), at.Index*dims + 1, dims, 2*at.Index + 1, at.Index}, func(r row) error {
-				if s := decodeSpans(r.blob(1)); at.Index >= 0 && len(s) == 1 && !s[0].Unembeddable {
+		if at.Index < 0 || dims == 0 {
+			continue
+		}
+		part, within := at.Index/blocksPerPart(dims), at.Index%blocksPerPart(dims)
+		err := v.query("SELECT substr(v.value, ?2, ?3), substr(b.spans, ?4, 2) FROM block_set b JOIN block_vec v ON v.id = b.vectors + ?6 WHERE b.key = ?1 AND b.n > ?5 AND "+currentSet,
+			[]any{vectorKey(model, at.Ref), within*dims + 1, dims, 2*at.Index + 1, at.Index, part}, func(r row) error {
+				if s := decodeSpans(r.blob(1)); len(s) == 1 && !s[0].Unembeddable {
 					values[i] = r.blob(0)
 				}
 				return nil

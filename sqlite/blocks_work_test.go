@@ -370,10 +370,7 @@ func TestPublicationIsWholeOrNot(t *testing.T) {
 		if fault == "block_mark" {
 			event = "UPDATE"
 		}
-		when := ""
-		if fault == "block_set" || fault == "block_vec" {
-			when = " WHEN new.key & 0xFFFFFFFFFF = 3" // the last one of the batch
-		}
+		when := map[string]string{"block_set": " WHEN new.key & 0xFFFFFFFFFF = 3", "block_vec": " WHEN new.id = 3"}[fault] // the last set of the batch
 		foreign(t, path, "CREATE TRIGGER fault BEFORE "+event+" ON "+fault+when+" BEGIN SELECT raise(ABORT, 'injected'); END")
 		if _, err := s.FinishBlocks(ctx, b, sets); err == nil || !strings.Contains(err.Error(), "injected") {
 			t.Errorf("%s: %v", fault, err)

@@ -94,6 +94,11 @@ func live(ctx context.Context, s *sqlite.Store, model int64, worker, record int,
 			}
 		}
 		done(step{worker, record, n})
+		if record%4 == 2 && content != "" {
+			if _, err := s.PutBlockSets(ctx, []sqlite.BlockSet{setOf(ref, model, content, 2+n, record, 2)}); err != nil {
+				return err
+			}
+		}
 	}
 	if record%5 > 0 {
 		return nil
@@ -203,7 +208,7 @@ func workUntilKilled(path, round string) {
 // DECISIONS 13
 func TestAcknowledgedSurvivesKill(t *testing.T) {
 	s, path := openStore(t, sqlite.Options{})
-	model(t, s, 2)
+	measured(t, s, 2)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +340,7 @@ func TestPowerCutWouldBeNoticed(t *testing.T) {
 func recorded(t *testing.T, seed uint64, lying bool) (*powercut.Log, []step) {
 	t.Helper()
 	s, path := openStore(t, sqlite.Options{})
-	m := model(t, s, 2)
+	m := measured(t, s, 2)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,8 @@
 -- key as in vector. revision is the digest of the text that was split, policy
 -- the splitter's version. spans are two bytes a block, big-endian: length in code
 -- points << 3 | unembeddable << 2 | forced << 1 | begins a node; blocks cover the
--- text without a gap. bits are n sign codes of ⌈dims/8⌉ bytes. cell is a copy of
--- the record's.
+-- text without a gap. bits are n sign codes of ⌈dims/8⌉ bytes. Its vectors are in
+-- block_vec from id vectors on, in parts rows. cell is a copy of the record's.
 CREATE TABLE block_set (
   key INTEGER PRIMARY KEY,
   cell INTEGER NOT NULL,
@@ -13,6 +13,8 @@ CREATE TABLE block_set (
   revision BLOB NOT NULL,
   n INTEGER NOT NULL,
   unembeddable INTEGER NOT NULL,
+  vectors INTEGER NOT NULL,
+  parts INTEGER NOT NULL,
   spans BLOB NOT NULL,
   bits BLOB NOT NULL,
   model INTEGER GENERATED ALWAYS AS (key >> 41) VIRTUAL,
@@ -23,10 +25,12 @@ CREATE TABLE block_set (
 -- In this index the sets of a cell stand by model, kind and parent.
 CREATE INDEX block_cell ON block_set (cell);
 
--- value is n × dims int8. Apart from the codes, because those are read by every
--- scan and these for the rows on top alone.
+-- value is int8, max(1, 1024/dims) blocks × dims; the last row of a set may be
+-- shorter. Apart from the codes, because those are read by every scan and these
+-- for the rows on top alone; not in one row, because large rows leave much of
+-- their pages empty.
 CREATE TABLE block_vec (
-  key INTEGER PRIMARY KEY,
+  id INTEGER PRIMARY KEY,
   value BLOB NOT NULL
 ) STRICT;
 
@@ -82,8 +86,9 @@ SELECT kind, parent, i AS block, start AS start_offset,
 FROM part WHERE i < n;
 
 CREATE VIEW block_vector AS
-SELECT kind, parent, block, model, substr(v.value, block * (length(v.value) / s.n) + 1, length(v.value) / s.n) AS value
-FROM block b JOIN block_set s USING (kind, parent, model) JOIN block_vec v ON v.key = s.key;
+SELECT kind, parent, block, b.model, substr(v.value, block % max(1, 1024 / k.dims) * k.dims + 1, k.dims) AS value
+FROM block b JOIN block_set s USING (kind, parent, model) JOIN model k ON k.id = b.model
+  JOIN block_vec v ON v.id = s.vectors + block / max(1, 1024 / k.dims);
 
 CREATE TRIGGER block_set_insert AFTER INSERT ON block_set BEGIN
   INSERT INTO block_stats (cell, model, sets, blocks, unembeddable) VALUES (new.cell, new.model, 1, new.n, new.unembeddable)
@@ -92,7 +97,7 @@ CREATE TRIGGER block_set_insert AFTER INSERT ON block_set BEGIN
 END;
 
 CREATE TRIGGER block_set_delete AFTER DELETE ON block_set BEGIN
-  DELETE FROM block_vec WHERE key = old.key;
+  DELETE FROM block_vec WHERE id >= old.vectors AND id < old.vectors + old.parts;
   UPDATE block_stats SET sets = sets - 1, blocks = blocks - old.n, unembeddable = unembeddable - old.unembeddable
     WHERE cell = old.cell AND model = old.model;
   INSERT INTO index_changes (op, kind, parent, old_cell, model, lineage) VALUES (6, old.kind, old.parent, old.cell, old.model, random());
