@@ -63,7 +63,7 @@ test-arm64: ## build for arm64; test, under emulation, everything that makes a s
 	go build -tags $(TAGS) ./...
 	go test -tags $(TAGS),invariants -exec "$(ARM64_EXEC)" -timeout 10m $(GOTESTFLAGS) -skip '$(ARM64_SKIP)' \
 		./internal/platforms ./memory ./lexical ./embed/... ./ingest ./shards ./sqlite ./front/strictjson \
-		./coordinator/fusion ./coordinator/prior ./coordinator/admission ./coordinator/portable ./coordinator/arm
+		./coordinator/fusion ./coordinator/prior ./coordinator/admission ./coordinator/portable ./coordinator/arm ./scanner/kernel
 
 lint: ## gofmt, vet, staticcheck and the project's own rules
 	@unformatted=`gofmt -l .`; \

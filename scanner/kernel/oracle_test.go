@@ -71,15 +71,16 @@ var patterns = map[string]func(i, n, bits int, r *rand.Rand) int{
 	"extremes":   func(_, _, bits int, r *rand.Rand) int { return bits * r.IntN(2) },
 }
 
-// patterned returns rows at given distances from a query: which bits differ is
-// drawn, how many is not.
+// patterned returns rows at given distances from a query: where the run of bits
+// that differ begins is drawn, how long it is is not.
 func patterned(r *rand.Rand, width, rows int, query []byte, distance func(i, n, bits int, r *rand.Rand) int) Matrix {
 	m := Matrix{Bits: width, Codes: make([]byte, rows*width/8)}
 	for i := range rows {
 		row := m.Codes[i*width/8:][:width/8]
 		copy(row, query)
-		for _, bit := range r.Perm(width)[:distance(i, rows, width, r)] {
-			row[bit/8] ^= 1 << (bit % 8)
+		first := r.IntN(width)
+		for bit, end := first, first+distance(i, rows, width, r); bit < end; bit++ {
+			row[bit%width/8] ^= 1 << (bit % 8)
 		}
 	}
 	return m
