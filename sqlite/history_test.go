@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -19,6 +20,7 @@ type world struct {
 	records map[memory.Ref]memory.Record
 	vectors map[memory.Ref]bool
 	queued  map[memory.Ref]bool
+	blocks  map[memory.Ref]bool
 	cells   map[int64]memory.Cell // by id, as the change log names them
 	applied int64                 // the change sequence that shadow has seen
 	shadow  map[memory.Ref]int64  // a consumer of the change log: records and their cells
@@ -27,7 +29,7 @@ type world struct {
 // TestHistories draws histories of stores, versions, edits, retags, deletions,
 // locks, vectors and restarts, compares every record with plain maps, follows
 // the change log like an index would, and runs every check.
-// DECISIONS 4, DECISIONS 8, DECISIONS 11, BR-095, BR-096, BR-103
+// DECISIONS 4, DECISIONS 8, DECISIONS 11, BR-091, BR-094, BR-095, BR-096, BR-103
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx := context.Background()
@@ -42,11 +44,11 @@ func TestHistories(t *testing.T) {
 		}
 		s := open()
 		defer func() { s.Close() }()
-		m, err := s.PutModel(ctx, sqlite.Model{Backend: "b", Name: "n", Dims: 1, State: sqlite.ModelActive})
+		m, err := s.PutModel(ctx, sqlite.Model{Backend: "b", Name: "n", Dims: 1, Probes: [][]float32{{1}}, State: sqlite.ModelActive})
 		if err != nil {
 			rt.Fatal(err)
 		}
-		w := world{records: map[memory.Ref]memory.Record{}, vectors: map[memory.Ref]bool{}, queued: map[memory.Ref]bool{}, cells: map[int64]memory.Cell{}, shadow: map[memory.Ref]int64{}}
+		w := world{records: map[memory.Ref]memory.Record{}, vectors: map[memory.Ref]bool{}, blocks: map[memory.Ref]bool{}, queued: map[memory.Ref]bool{}, cells: map[int64]memory.Cell{}, shadow: map[memory.Ref]int64{}}
 		agents, projects := []string{"a", "b"}, []string{"", "p"}
 		texts := []string{"one", "two", "三つ", "四个", "five and more words"}
 		draw := func() memory.Cell {
@@ -168,6 +170,7 @@ func TestHistories(t *testing.T) {
 				if want.Content != old.Content {
 					w.queued[ref] = w.queued[ref] || w.vectors[ref]
 					w.vectors[ref] = false
+					delete(w.blocks, ref)
 				}
 			},
 			"lock": func(*rapid.T) {
@@ -202,6 +205,7 @@ func TestHistories(t *testing.T) {
 				delete(w.records, ref)
 				delete(w.vectors, ref)
 				delete(w.queued, ref)
+				delete(w.blocks, ref)
 			},
 			"embed": func(*rapid.T) {
 				tasks, err := s.Claim(ctx, m, 3, 0)
@@ -217,6 +221,30 @@ func TestHistories(t *testing.T) {
 						rt.Fatal(written, err)
 					}
 					w.vectors[task.Ref], w.queued[task.Ref] = true, false
+				}
+			},
+			"build blocks": func(*rapid.T) {
+				if err := s.BeginBlocks(ctx, m); err != nil {
+					rt.Fatal(err)
+				}
+				b, err := s.NextBlocks(ctx, m, 3, 100)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				var outcomes []sqlite.BlockOutcome
+				for _, rec := range b.Records {
+					if old := w.records[rec.Ref]; rec.Current != w.blocks[rec.Ref] || !rec.Current && rec.Text != old.Content {
+						rt.Fatalf("to look at %+v, it is %+v", rec, old)
+					}
+					var o sqlite.BlockOutcome
+					if !rec.Current && len(rec.Text) > 3 {
+						set := setOf(rec.Ref, m, rec.Text, 2, len(rec.Text), 1)
+						o.Set, w.blocks[rec.Ref] = &set, true
+					}
+					outcomes = append(outcomes, o)
+				}
+				if _, err := s.FinishBlocks(ctx, b, outcomes); err != nil {
+					rt.Fatal(err)
 				}
 			},
 			"restart": func(*rapid.T) {
@@ -254,6 +282,21 @@ func (w *world) compare(t *rapid.T, s *sqlite.Store, load func(memory.Ref) memor
 		t.Fatal(err)
 	}
 	defer v.Close()
+	w.follow(t, v)
+	sets := make(map[memory.Ref]bool)
+	for id, cell := range w.cells {
+		if err := v.BlockBits(model, []int64{id}, func(c sqlite.BlockCodes) error {
+			if sets[c.Ref] = true; w.records[c.Ref].Cell != cell {
+				t.Errorf("blocks of %s are in %v", c.Ref, cell)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !maps.Equal(sets, w.blocks) {
+		t.Fatalf("current sets of %v, want %v", sets, w.blocks)
+	}
 	var sum sqlite.CellStats
 	for _, agent := range []string{"a", "b"} {
 		st, err := v.Stats(memory.Scope{Agent: agent})
@@ -270,7 +313,6 @@ func (w *world) compare(t *rapid.T, s *sqlite.Store, load func(memory.Ref) memor
 	if sum.Memories+sum.Episodes != int64(len(w.records)) || sum.Embedded[model] != int64(vectors) || pending != int64(queued) {
 		t.Fatalf("counted %+v and %d queued, want %d records, %d vectors, %d queued", sum, pending, len(w.records), vectors, queued)
 	}
-	w.follow(t, v)
 }
 
 // follow applies the new changes to a shadow of the records and their cells, and
@@ -303,7 +345,7 @@ func (w *world) follow(t *rapid.T, v *sqlite.View) {
 				t.Fatalf("%+v, the record was in cell %d", c, cell)
 			}
 			w.shadow[c.Ref] = c.NewCell
-		case sqlite.OpText, sqlite.OpEmbedded:
+		case sqlite.OpText, sqlite.OpEmbedded, sqlite.OpBlocks:
 			if !known {
 				t.Fatalf("%+v of an unknown record", c)
 			}
