@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -108,11 +110,17 @@ func restore(ctx context.Context, err error) error {
 		restored.causes = []error{ctx.Err()}
 	case refusal.Code() == connect.CodeDeadlineExceeded:
 		restored.causes = []error{context.DeadlineExceeded}
-	case refusal.Code() == connect.CodeUnavailable && !connect.IsWireError(err):
+	case !connect.IsWireError(err) && (refusal.Code() == connect.CodeUnavailable || broken(err)):
 		restored.text = ErrNoServer.Error() + ": " + restored.text
 		restored.causes = []error{ErrNoServer}
 	}
 	return restored
+}
+
+// broken reports whether a connection ended before its answer, as when a server
+// is killed.
+func broken(err error) bool {
+	return errors.As(err, new(*net.OpError)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func causes(detail *pb.ErrorDetail) []error {
