@@ -76,6 +76,9 @@ func filled(t testing.TB) (*coordinator.Coordinator, *Client) {
 			}
 		}
 	}
+	if err := service.Drain(t.Context()); err != nil { // blocks that wait are counted in answers
+		t.Fatal(err)
+	}
 	return service, client
 }
 
