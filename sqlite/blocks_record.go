@@ -29,9 +29,9 @@ func (v *View) BlockVectors(model int64, ref memory.Ref) (values []byte, dims in
 	if dims, err = v.dims(model); err != nil {
 		return nil, 0, false, err
 	}
-	err = v.query("SELECT v.value FROM block_set b JOIN block_vec v ON v.key = b.key WHERE b.key = ? AND "+currentSet,
+	err = v.query("SELECT v.value FROM block_set b JOIN block_vec v ON v.id >= b.vectors AND v.id < b.vectors + b.parts WHERE b.key = ? AND "+currentSet+" ORDER BY v.id",
 		[]any{vectorKey(model, ref)}, func(r row) error {
-			values, ok = r.blob(0), true
+			values, ok = append(values, r.blob(0)...), true
 			return nil
 		})
 	return values, dims, ok, err
