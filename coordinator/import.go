@@ -18,83 +18,97 @@ type ImportReport struct {
 	Bad      []string // the first of the rejected lines, by number
 }
 
+const (
+	importItems = 256     // items per store of an import
+	importBytes = 4 << 20 // and about as many bytes of texts, unless one has more
+)
+
 // Import stores the lines of the jsonl format for one agent, whoever's they were:
 // fronts read files on their own machine, and the service may be on another.
 // Importing twice changes nothing. A dry run stores nothing, and counts as stored
 // what would be offered.
 func Import(ctx context.Context, s Service, in io.Reader, agent string, dryRun bool) (ImportReport, error) {
-	var report ImportReport
+	i := importing{service: s, agent: agent, dryRun: dryRun}
 	if err := checkAgent(agent); err != nil {
-		return report, err
+		return i.report, err
 	}
-	sink := func(ctx context.Context, _ string, items []ingest.Item) ([]ingest.Outcome, error) {
-		for i := range items {
-			items[i].Agent = ""
-		}
-		answer, err := s.Store(ctx, StoreRequest{Agent: agent, Items: items})
-		if err != nil {
-			return nil, err
-		}
-		if len(answer.Results) != len(items) {
-			return nil, fmt.Errorf("import: %d results for %d items", len(answer.Results), len(items))
-		}
-		outcomes := make([]ingest.Outcome, len(items))
-		for i, r := range answer.Results {
-			outcomes[i] = ingest.Outcome{Word: r.Outcome, Err: r.Error}
-			report.count(items[i].Type, r.Outcome)
-		}
-		return outcomes, nil
-	}
-	if dryRun {
-		return report, report.preview(ctx, in)
-	}
-	done, err := ingest.Run(ctx, ingest.NewReader(in), sink, ingest.Options{Agent: agent})
-	report.Rejected = done.Rejected
-	for _, bad := range done.Bad {
-		report.Bad = append(report.Bad, bad.Error())
-	}
-	return report, err
-}
-
-// preview counts the lines that can be read.
-func (r *ImportReport) preview(ctx context.Context, in io.Reader) error {
 	reader := ingest.NewReader(in)
 	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		item, _, err := reader.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if bad := (*ingest.LineError)(nil); errors.As(err, &bad) {
-			r.Rejected++
-			if len(r.Bad) < ingest.MaxBadListed {
-				r.Bad = append(r.Bad, bad.Error())
-			}
+		item, at, err := reader.Next()
+		bad := (*ingest.LineError)(nil)
+		switch {
+		case err == io.EOF:
+			return i.report, i.store(ctx)
+		case errors.As(err, &bad):
+			i.reject(bad.Error())
 			continue
+		case err != nil:
+			return i.report, fmt.Errorf("import: %w", err)
 		}
-		if err != nil {
-			return err
+		item.Agent = ""
+		i.items, i.lines = append(i.items, item), append(i.lines, at.Line)
+		i.bytes += len(item.Content) + len(item.Summary)
+		if len(i.items) == importItems || i.bytes >= importBytes {
+			if err := i.store(ctx); err != nil {
+				return i.report, err
+			}
 		}
-		r.count(item.Type, OutcomeStored)
 	}
 }
 
-func (r *ImportReport) count(kind, outcome string) {
-	counts := &r.Stored
-	switch outcome {
-	case OutcomeRejected:
-		return
-	case sqlite.OutcomeSkipped:
-		counts = &r.Skipped
+// importing is an import at work.
+type importing struct {
+	service Service
+	agent   string
+	dryRun  bool
+	report  ImportReport
+	items   []StoreItem
+	lines   []int // of the items
+	bytes   int
+}
+
+func (i *importing) reject(problem string) {
+	i.report.Rejected++
+	if len(i.report.Bad) < ingest.MaxBadListed {
+		i.report.Bad = append(i.report.Bad, problem)
 	}
-	switch kind {
-	case "episode":
-		counts.Episodes++
-	case "profile":
-		counts.Profiles++
-	default:
-		counts.Memories++
+}
+
+// store hands over what was read.
+func (i *importing) store(ctx context.Context) error {
+	items, lines := i.items, i.lines
+	i.items, i.lines, i.bytes = nil, nil, 0
+	if err := ctx.Err(); err != nil || len(items) == 0 {
+		return err
 	}
+	results := make([]StoreResult, len(items))
+	if !i.dryRun {
+		answer, err := i.service.Store(ctx, StoreRequest{Agent: i.agent, Items: items})
+		if err != nil {
+			return fmt.Errorf("import: the lines before line %d are stored, and then: %w", lines[0], err)
+		}
+		if len(answer.Results) != len(items) {
+			return fmt.Errorf("import: %d results for %d items", len(answer.Results), len(items))
+		}
+		results = answer.Results
+	}
+	for n, r := range results {
+		counts := &i.report.Stored
+		switch r.Outcome {
+		case OutcomeRejected:
+			i.reject(fmt.Sprintf("line %d: %s", lines[n], r.Error))
+			continue
+		case sqlite.OutcomeSkipped:
+			counts = &i.report.Skipped
+		}
+		switch items[n].Type {
+		case "episode":
+			counts.Episodes++
+		case "profile":
+			counts.Profiles++
+		default:
+			counts.Memories++
+		}
+	}
+	return nil
 }
