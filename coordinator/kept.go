@@ -76,7 +76,7 @@ func readVector(text string) ([]float32, error) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw)%4 != 0 || len(raw) > 4*maxDims {
-		return nil, &memory.FieldError{Field: "kept.vector", Problem: "is not a vector", Limit: fmt.Sprintf("the base64 of 1 to %d little-endian float32", maxDims), Next: "leave it out: the text is embedded then"}
+		return nil, &memory.FieldError{Field: "kept.vector", Problem: "is not a vector", Limit: fmt.Sprintf("the base64 of 1 to %d little-endian float32", maxDims), Next: "leave it out (import --vectors drop): the text is embedded then"}
 	}
 	values := make([]float32, len(raw)/4)
 	square := 0.0

@@ -99,11 +99,7 @@ func (d *database) row() (row cpersona.Row, err error) {
 // not fit the fields is in metadata.
 func itemOfRow(r *cpersona.Row) (Item, error) {
 	item := Item{Type: r.Kind, Agent: r.Agent, Project: r.Project, Channel: r.Channel, Locked: r.Locked}
-	kept, err := keptOf(r)
-	if err != nil {
-		return item, err
-	}
-	if kept != (Kept{}) {
+	if kept := keptOf(r); kept != (Kept{}) {
 		item.Kept = &kept
 	}
 	switch r.Kind {
@@ -151,7 +147,7 @@ func itemOfRow(r *cpersona.Row) (Item, error) {
 
 // keptOf is what a row keeps. A time of its bookkeeping that is no time is left
 // out.
-func keptOf(r *cpersona.Row) (Kept, error) {
+func keptOf(r *cpersona.Row) Kept {
 	k := Kept{Recalls: r.Recalls}
 	k.Created, _ = readTime(r.Created)
 	k.Updated, _ = readTime(r.Updated)
@@ -160,12 +156,9 @@ func keptOf(r *cpersona.Row) (Kept, error) {
 		k.ID = r.ID
 	}
 	if len(r.Vector) > 0 {
-		if len(r.Vector)%4 != 0 {
-			return k, &memory.FieldError{Field: "embedding", Problem: fmt.Sprintf("has %d bytes", len(r.Vector)), Limit: "4 bytes for each dimension", Next: "repair it with CPersona's check_health, or import with --vectors drop"}
-		}
 		k.Vector, k.Model = base64.StdEncoding.EncodeToString(r.Vector), r.Model
 	}
-	return k, nil
+	return k
 }
 
 // words divides the text in which CPersona keeps keywords: at commas where it has
