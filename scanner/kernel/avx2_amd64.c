@@ -44,58 +44,53 @@ TARGET INLINE uint16_t distance(const uint8_t *row, const uint8_t *query, size_t
     return (uint16_t)(lanes[0] + lanes[1] + lanes[2] + lanes[3]);
 }
 
-// Writes the distances of four rows: their lanes are transposed while added.
-TARGET INLINE void four_distances(const uint8_t *rows, const uint8_t *query, size_t words, uint16_t *out)
+// Bit r says whether row r of four is below the limit. The lanes of the rows are
+// transposed while they are added.
+TARGET INLINE unsigned four_below(const uint8_t *rows, const uint8_t *query, size_t words, uint64_t limit)
 {
     __m256i a = lane_counts(rows, query, words), b = lane_counts(rows + 8 * words, query, words);
     __m256i c = lane_counts(rows + 16 * words, query, words), d = lane_counts(rows + 24 * words, query, words);
     __m256i ab = _mm256_add_epi64(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
     __m256i cd = _mm256_add_epi64(_mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d));
     __m256i sums = _mm256_add_epi64(_mm256_permute2x128_si256(ab, cd, 0x20), _mm256_permute2x128_si256(ab, cd, 0x31));
-    uint64_t lanes[4];
-    _mm256_storeu_si256((__m256i *)lanes, sums);
-    for (int r = 0; r < 4; r++)
-        out[r] = (uint16_t)lanes[r];
+    __m256i less = _mm256_cmpgt_epi64(_mm256_set1_epi64x((long long)limit), sums);
+    return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(less));
 }
 
-TARGET INLINE void distances(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count,
-                             size_t words, uint16_t (*table)[CHUNK])
+TARGET INLINE void compare(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count,
+                           size_t words, const uint64_t *limits, row_bits *below)
 {
     size_t bytes = 8 * words, r = 0;
     for (; r + 4 <= count; r += 4) {
         const uint8_t *block = rows + r * bytes;
         for (size_t q = 0; q < query_count; q++) {
             prefetch_share(block, 4 * bytes, q, query_count);
-            four_distances(block, queries + q * bytes, words, &table[q][r]);
+            below[q][r / 64] |= (uint64_t)four_below(block, queries + q * bytes, words, limits[q]) << r % 64;
         }
     }
     for (; r < count; r++)
         for (size_t q = 0; q < query_count; q++)
-            table[q][r] = distance(rows + r * bytes, queries + q * bytes, words);
+            below[q][r / 64] |= (uint64_t)(distance(rows + r * bytes, queries + q * bytes, words) < limits[q]) << r % 64;
 }
 
 #define DEFINE(W)                                                                                             \
-    TARGET static void distances_##W(const uint8_t *rows, size_t count, const uint8_t *queries,               \
-                                     size_t query_count, size_t words, uint16_t (*table)[CHUNK])              \
+    TARGET static void below_##W(const uint8_t *rows, size_t count, const uint8_t *queries,                   \
+                                 size_t query_count, size_t words, const uint64_t *limits, row_bits *below)   \
     {                                                                                                         \
         (void)words;                                                                                          \
-        distances(rows, count, queries, query_count, W, table);                                               \
+        compare(rows, count, queries, query_count, W, limits, below);                                         \
     }
 FOR_EVERY_WIDTH(DEFINE)
 
-static distances_fn *choose(size_t words)
+static below_fn *choose(size_t words)
 {
     switch (words) {
 #define CASE(W) \
-    case W: return distances_##W;
+    case W: return below_##W;
         FOR_EVERY_WIDTH(CASE)
     }
-    return kernel_popcnt_distances(words);
+    return kernel_popcnt_below(words);
 }
-
-TARGET static int any_below(const uint16_t *distances, uint32_t limit) { return any_below_limit(distances, limit); }
-
-TARGET static uint64_t below(const uint16_t *distances, uint32_t limit) { return below_sixteen_at_a_time(distances, limit); }
 
 TARGET static uint64_t read(const uint8_t *bytes, size_t count) { return read_all(bytes, count); }
 
@@ -134,4 +129,4 @@ TARGET static void norms(const int8_t *values, size_t dims, size_t stride, const
     }
 }
 
-const instruction_set kernel_avx2 = {choose, any_below, below, read, dots, norms};
+const instruction_set kernel_avx2 = {choose, read, dots, norms};

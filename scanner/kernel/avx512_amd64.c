@@ -9,7 +9,7 @@
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vpopcntdq,avx512vnni,popcnt")))
 
 // The distance in eight parts: lane j counts the words j, j + 8 and j + 16. A
-// lane is at most 3 * 64 and so fits a byte, which eight_distances depends on.
+// lane is at most 3 * 64 and so fits a byte, which eight_below depends on.
 TARGET INLINE __m512i lane_counts(const uint8_t *row, const uint8_t *query, size_t words)
 {
     __m512i sums = _mm512_setzero_si512();
@@ -33,67 +33,57 @@ static const uint8_t transposed[64] __attribute__((aligned(64))) = {
     0, 8,  16, 24, 32, 40, 48, 56, 1, 9,  17, 25, 33, 41, 49, 57, 2, 10, 18, 26, 34, 42, 50, 58, 3, 11, 19, 27, 35, 43, 51, 59,
     4, 12, 20, 28, 36, 44, 52, 60, 5, 13, 21, 29, 37, 45, 53, 61, 6, 14, 22, 30, 38, 46, 54, 62, 7, 15, 23, 31, 39, 47, 55, 63};
 
-// Distances of eight rows. Byte r of lane j takes lane j of row r; transposed,
-// lane r holds the eight parts of row r, and their sum is the distance.
-TARGET INLINE __m128i eight_distances(const uint8_t *rows, const uint8_t *query, size_t words)
+// Bit r says whether row r of eight is below the limit. Byte r of lane j takes
+// lane j of row r; transposed, lane r holds the eight parts of row r, and their sum
+// is the distance.
+TARGET INLINE __mmask8 eight_below(const uint8_t *rows, const uint8_t *query, size_t words, uint64_t limit)
 {
     __m512i packed = lane_counts(rows, query, words);
 #pragma GCC unroll 7
-    for (int r = 1; r < 8; r++)
-        packed = _mm512_or_si512(packed, _mm512_slli_epi64(lane_counts(rows + 8 * words * (size_t)r, query, words), 8 * (unsigned)r));
+    for (size_t r = 1; r < 8; r++) {
+        __m512i counts = lane_counts(rows + 8 * words * r, query, words);
+        packed = _mm512_or_si512(packed, _mm512_slli_epi64(counts, 8 * (unsigned)r));
+    }
     __m512i parts = _mm512_permutexvar_epi8(_mm512_load_si512(transposed), packed);
-    return _mm512_cvtepi64_epi16(_mm512_sad_epu8(parts, _mm512_setzero_si512()));
+    __m512i distances = _mm512_sad_epu8(parts, _mm512_setzero_si512());
+    return _mm512_cmplt_epu64_mask(distances, _mm512_set1_epi64((long long)limit));
 }
 
-TARGET INLINE void distances(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count,
-                             size_t words, uint16_t (*table)[CHUNK])
+TARGET INLINE void compare(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count,
+                           size_t words, const uint64_t *limits, row_bits *below)
 {
     size_t bytes = 8 * words, r = 0;
     for (; r + 8 <= count; r += 8) {
         const uint8_t *block = rows + r * bytes;
         for (size_t q = 0; q < query_count; q++) {
             prefetch_share(block, 8 * bytes, q, query_count);
-            _mm_storeu_si128((__m128i *)&table[q][r], eight_distances(block, queries + q * bytes, words));
+            ((uint8_t *)below[q])[r / 8] = eight_below(block, queries + q * bytes, words, limits[q]);
         }
     }
     for (; r < count; r++)
-        for (size_t q = 0; q < query_count; q++)
-            table[q][r] = (uint16_t)_mm512_reduce_add_epi64(lane_counts(rows + r * bytes, queries + q * bytes, words));
+        for (size_t q = 0; q < query_count; q++) {
+            __m512i counts = lane_counts(rows + r * bytes, queries + q * bytes, words);
+            below[q][r / 64] |= (uint64_t)((uint64_t)_mm512_reduce_add_epi64(counts) < limits[q]) << r % 64;
+        }
 }
 
 #define DEFINE(W)                                                                                             \
-    TARGET static void distances_##W(const uint8_t *rows, size_t count, const uint8_t *queries,               \
-                                     size_t query_count, size_t words, uint16_t (*table)[CHUNK])              \
+    TARGET static void below_##W(const uint8_t *rows, size_t count, const uint8_t *queries,                   \
+                                 size_t query_count, size_t words, const uint64_t *limits, row_bits *below)   \
     {                                                                                                         \
         (void)words;                                                                                          \
-        distances(rows, count, queries, query_count, W, table);                                               \
+        compare(rows, count, queries, query_count, W, limits, below);                                         \
     }
 FOR_EVERY_WIDTH(DEFINE)
 
-static distances_fn *choose(size_t words)
+static below_fn *choose(size_t words)
 {
     switch (words) {
 #define CASE(W) \
-    case W: return distances_##W;
+    case W: return below_##W;
         FOR_EVERY_WIDTH(CASE)
     }
-    return kernel_popcnt_distances(words);
-}
-
-TARGET static int any_below(const uint16_t *distances, uint32_t limit)
-{
-    __m512i least = _mm512_loadu_si512(distances);
-    for (int i = 32; i < CHUNK; i += 32)
-        least = _mm512_min_epu16(least, _mm512_loadu_si512(distances + i));
-    return _mm512_cmplt_epu16_mask(least, _mm512_set1_epi16((short)limit)) != 0;
-}
-
-TARGET static uint64_t below(const uint16_t *distances, uint32_t limit)
-{
-    __m512i bound = _mm512_set1_epi16((short)limit);
-    uint64_t low = _mm512_cmplt_epu16_mask(_mm512_loadu_si512(distances), bound);
-    uint64_t high = _mm512_cmplt_epu16_mask(_mm512_loadu_si512(distances + 32), bound);
-    return high << 32 | low;
+    return kernel_popcnt_below(words);
 }
 
 TARGET static uint64_t read(const uint8_t *bytes, size_t count)
@@ -163,4 +153,4 @@ TARGET static void norms(const int8_t *values, size_t dims, size_t stride, const
     }
 }
 
-const instruction_set kernel_avx512 = {choose, any_below, below, read, dots, norms};
+const instruction_set kernel_avx512 = {choose, read, dots, norms};

@@ -37,20 +37,31 @@ static int any_full(const uint32_t *found, size_t query_count, size_t capacity)
     return 0;
 }
 
-// Writes the hits of one query in one chunk and returns their number. The table
-// has CHUNK distances; those behind count are left over from earlier chunks, and
-// the mask of live rows keeps them out.
-static uint32_t collect(const instruction_set *set, const uint16_t *distances, size_t first, size_t count, const uint64_t *live,
-                        uint32_t limit, hit *hits)
+// The Hamming distance, for the few rows that are below the limit.
+static uint32_t distance(const uint8_t *row, const uint8_t *query, size_t words)
+{
+    uint32_t sum = 0;
+    for (size_t w = 0; w < words; w++) {
+        uint64_t a, b;
+        __builtin_memcpy(&a, row + 8 * w, 8);
+        __builtin_memcpy(&b, query + 8 * w, 8);
+        sum += (uint32_t)__builtin_popcountll(a ^ b);
+    }
+    return sum;
+}
+
+// Writes the hits of one query in one chunk and returns their number.
+static uint32_t collect(const uint64_t *below, const uint8_t *rows, size_t first, size_t count, const uint64_t *live,
+                        const uint8_t *query, size_t words, hit *hits)
 {
     uint32_t n = 0;
-    if (!set->any_below(distances, limit))
-        return 0;
     for (size_t i = 0; i < count; i += 64) {
-        uint64_t passed = set->below(distances + i, limit) & live_at(live, first + i, count - i < 64 ? count - i : 64);
+        uint64_t passed = below[i / 64];
+        if (passed)
+            passed &= live_at(live, first + i, count - i < 64 ? count - i : 64);
         for (; passed; passed &= passed - 1) {
             size_t r = i + (size_t)__builtin_ctzll(passed);
-            hits[n++] = (hit){(uint32_t)(first + r), distances[r]};
+            hits[n++] = (hit){(uint32_t)(first + r), distance(rows + r * words * 8, query, words)};
         }
     }
     return n;
@@ -61,39 +72,24 @@ size_t kernel_filter(int path, size_t words, const uint8_t *rows, size_t first, 
                      uint32_t *found)
 {
     enum { QUERIES = 8 };
-    _Alignas(64) uint16_t table[QUERIES][CHUNK] = {{0}};
-    const instruction_set *set = kernel_set(path);
-    distances_fn *distances = set->distances(words);
-    if (!distances)
-        distances = kernel_distances_any;
+    uint64_t bounds[QUERIES];
+    for (size_t q = 0; q < query_count; q++)
+        bounds[q] = limits[q];
+    below_fn *compare = kernel_set(path)->below(words);
     size_t done = 0;
     while (done < count && !any_full(found, query_count, capacity)) {
         size_t n = count - done < CHUNK ? count - done : CHUNK;
         if (!live || any_live(live, first + done, n)) {
-            distances(rows + done * words * 8, n, queries, query_count, words, table);
+            row_bits below[QUERIES] = {{0}};
+            const uint8_t *chunk = rows + done * words * 8;
+            compare(chunk, n, queries, query_count, words, bounds, below);
             for (size_t q = 0; q < query_count; q++)
-                found[q] += collect(set, table[q], first + done, n, live, limits[q],
+                found[q] += collect(below[q], chunk, first + done, n, live, queries + q * words * 8, words,
                                     hits + q * capacity + found[q]);
         }
         done += n;
     }
     return done;
-}
-
-void kernel_distances_any(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count, size_t words,
-                          uint16_t (*table)[CHUNK])
-{
-    for (size_t r = 0; r < count; r++)
-        for (size_t q = 0; q < query_count; q++) {
-            unsigned distance = 0;
-            for (size_t w = 0; w < words; w++) {
-                uint64_t a, b;
-                __builtin_memcpy(&a, rows + (r * words + w) * 8, 8);
-                __builtin_memcpy(&b, queries + (q * words + w) * 8, 8);
-                distance += (unsigned)__builtin_popcountll(a ^ b);
-            }
-            table[q][r] = (uint16_t)distance;
-        }
 }
 
 uint64_t kernel_read(int path, const uint8_t *bytes, size_t count)

@@ -49,30 +49,31 @@ func full(found []uint32) bool {
 	return false
 }
 
-// The distances of up to chunk rows to one query. Loops over the words of a row
-// cost half as much again, so the usual widths are written out, in pieces that the
-// compiler takes in line.
+// hamming writes the distances of up to chunk rows to one query. Loops over the
+// words of a row cost half as much again, so the usual widths are written out, in
+// pieces that the compiler takes in line.
 func hamming(words int, codes, query []byte, out *[chunk]uint16) {
-	if len(codes) == 0 {
-		return
-	}
 	rows := len(codes) / (8 * words)
 	row, q := unsafe.Pointer(unsafe.SliceData(codes)), unsafe.Pointer(unsafe.SliceData(query))
+	order := inTurns
+	if rows < chunk {
+		order = inOrder
+	}
 	switch words {
 	case 4:
-		hamming4(row, q, out[:rows])
+		hamming4(row, q, rows, order, out)
 	case 6:
-		hamming6(row, q, out[:rows])
+		hamming6(row, q, rows, order, out)
 	case 8:
-		hamming8(row, q, out[:rows])
+		hamming8(row, q, rows, order, out)
 	case 12:
-		hamming12(row, q, out[:rows])
+		hamming12(row, q, rows, order, out)
 	case 16:
-		hamming16(row, q, out[:rows])
+		hamming16(row, q, rows, order, out)
 	case 24:
-		hamming24(row, q, out[:rows])
+		hamming24(row, q, rows, order, out)
 	default:
-		for i := range out[:rows] {
+		for i := range rows {
 			d := 0
 			for w := range words {
 				d += words1(unsafe.Add(row, (i*words+w)*8), unsafe.Add(q, w*8))
@@ -81,6 +82,22 @@ func hamming(words int, codes, query []byte, out *[chunk]uint16) {
 		}
 	}
 }
+
+// An order in which a chunk is read: row i & mask << 5 | i >> shift comes at step
+// i. Go cannot ask for memory ahead of time, but processors do so by themselves,
+// for several places at once: reading eight parts of a chunk in turns takes a
+// third less time than reading one after the other.
+type order struct {
+	mask  uint8
+	shift uint8
+}
+
+var (
+	inOrder = order{}
+	inTurns = order{mask: 7, shift: 3}
+)
+
+func (o order) row(i int) uint8 { return uint8(i)&o.mask<<5 | uint8(i)>>(o.shift&7) }
 
 func words1(a, b unsafe.Pointer) int { return bits.OnesCount64(*(*uint64)(a) ^ *(*uint64)(b)) }
 
@@ -94,45 +111,52 @@ func words4(a, b unsafe.Pointer) int {
 	return bits.OnesCount64(x[0]^y[0]) + bits.OnesCount64(x[1]^y[1]) + bits.OnesCount64(x[2]^y[2]) + bits.OnesCount64(x[3]^y[3])
 }
 
-func hamming4(row, q unsafe.Pointer, out []uint16) {
-	for i := range out {
-		out[i] = uint16(words4(unsafe.Add(row, i*32), q))
+func hamming4(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+	for i := range rows {
+		j := o.row(i)
+		r := unsafe.Add(row, int(j)*32)
+		out[j] = uint16(words4(r, q))
 	}
 }
 
-func hamming6(row, q unsafe.Pointer, out []uint16) {
-	for i := range out {
-		r := unsafe.Add(row, i*48)
-		out[i] = uint16(words4(r, q) + words2(unsafe.Add(r, 32), unsafe.Add(q, 32)))
+func hamming6(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+	for i := range rows {
+		j := o.row(i)
+		r := unsafe.Add(row, int(j)*48)
+		out[j] = uint16(words4(r, q) + words2(unsafe.Add(r, 32), unsafe.Add(q, 32)))
 	}
 }
 
-func hamming8(row, q unsafe.Pointer, out []uint16) {
-	for i := range out {
-		r := unsafe.Add(row, i*64)
-		out[i] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)))
+func hamming8(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+	for i := range rows {
+		j := o.row(i)
+		r := unsafe.Add(row, int(j)*64)
+		out[j] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)))
 	}
 }
 
-func hamming12(row, q unsafe.Pointer, out []uint16) {
-	for i := range out {
-		r := unsafe.Add(row, i*96)
-		out[i] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) + words4(unsafe.Add(r, 64), unsafe.Add(q, 64)))
+func hamming12(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+	for i := range rows {
+		j := o.row(i)
+		r := unsafe.Add(row, int(j)*96)
+		out[j] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) + words4(unsafe.Add(r, 64), unsafe.Add(q, 64)))
 	}
 }
 
-func hamming16(row, q unsafe.Pointer, out []uint16) {
-	for i := range out {
-		r := unsafe.Add(row, i*128)
-		out[i] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) +
-			words4(unsafe.Add(r, 64), unsafe.Add(q, 64)) + words4(unsafe.Add(r, 96), unsafe.Add(q, 96)))
+func hamming16(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+	for i := range rows {
+		j := o.row(i)
+		r := unsafe.Add(row, int(j)*128)
+		out[j] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) + words4(unsafe.Add(r, 64), unsafe.Add(q, 64)) +
+			words4(unsafe.Add(r, 96), unsafe.Add(q, 96)))
 	}
 }
 
-func hamming24(row, q unsafe.Pointer, out []uint16) {
-	for i := range out {
-		r := unsafe.Add(row, i*192)
-		out[i] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) + words4(unsafe.Add(r, 64), unsafe.Add(q, 64)) +
+func hamming24(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+	for i := range rows {
+		j := o.row(i)
+		r := unsafe.Add(row, int(j)*192)
+		out[j] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) + words4(unsafe.Add(r, 64), unsafe.Add(q, 64)) +
 			words4(unsafe.Add(r, 96), unsafe.Add(q, 96)) + words4(unsafe.Add(r, 128), unsafe.Add(q, 128)) + words4(unsafe.Add(r, 160), unsafe.Add(q, 160)))
 	}
 }

@@ -9,7 +9,7 @@
 enum { PATH_POPCNT = 1, PATH_AVX2 = 2, PATH_AVX512 = 3, PATH_NEON = 4 };
 
 enum {
-    // Rows whose distances are computed before any is compared: 32 KiB of codes
+    // Rows that are compared before any hit is written: 32 KiB of codes
     // of 1,024 bits, so that a chunk stays in the first cache for every query.
     CHUNK = 256,
     // How far ahead of the row being read memory is asked for, in bytes.
@@ -21,18 +21,14 @@ enum {
 
 #define INLINE static inline __attribute__((always_inline))
 
-// Writes table[q][r], the Hamming distance between row r and query q, for
-// count <= CHUNK rows and all queries. Rows and queries are words * 8 bytes
-// each, tightly packed, of any alignment.
-typedef void distances_fn(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count,
-                          size_t words, uint16_t (*table)[CHUNK]);
+// Bits of the rows of a chunk.
+typedef uint64_t row_bits[CHUNK / 64];
 
-// Returns whether any of CHUNK distances is below a limit: nearly always none is.
-// No distance and no limit is above 32,767.
-typedef int any_below_fn(const uint16_t *distances, uint32_t limit);
-
-// Returns a word whose bit i says whether distances[i] < limit, for 64 distances.
-typedef uint64_t below_fn(const uint16_t *distances, uint32_t limit);
+// Sets bit r%64 of below[q][r/64] for every one of count <= CHUNK rows r and every
+// query q whose Hamming distance is below limits[q]; the bits come cleared. Rows
+// and queries are words * 8 bytes each, tightly packed, of any alignment.
+typedef void below_fn(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count, size_t words,
+                      const uint64_t *limits, row_bits *below);
 
 // Reads every byte and returns the XOR of all words, so that no read is left out.
 typedef uint64_t read_fn(const uint8_t *bytes, size_t count);
@@ -48,11 +44,8 @@ typedef void norms_fn(const int8_t *values, size_t dims, size_t stride, const ui
 
 // Everything that one instruction set has.
 typedef struct {
-    // Returns the function for rows of so many words, NULL where the set has
-    // none and kernel_distances_any does it.
-    distances_fn *(*distances)(size_t words);
-    any_below_fn *any_below;
-    below_fn *below;
+    // Returns the function for rows of so many words, never NULL.
+    below_fn *(*below)(size_t words);
     read_fn *read;
     dots_fn *dots;
     norms_fn *norms;
@@ -61,9 +54,6 @@ typedef struct {
 // Returns the instruction set of a path, NULL where this processor, this system
 // or this build lacks it.
 const instruction_set *kernel_set(int path);
-
-// Distances of rows of any number of words.
-distances_fn kernel_distances_any;
 
 // A row that passed the filter.
 typedef struct {
@@ -112,14 +102,16 @@ INLINE void prefetch_share(const uint8_t *block, size_t bytes, size_t q, size_t 
         __builtin_prefetch((const void *)((uintptr_t)block + AHEAD + i));
 }
 
-// The body of an any_below_fn, to be compiled for each instruction set.
-INLINE int any_below_limit(const uint16_t *distances, uint32_t limit)
-{
-    int16_t least = INT16_MAX;
-    for (int i = 0; i < CHUNK; i++)
-        least = (int16_t)distances[i] < least ? (int16_t)distances[i] : least;
-    return (uint32_t)least < limit;
-}
+// The body of a below_fn that takes one row after the other by a function
+// distance(row, query, words) of the same instruction set.
+#define BELOW_ROW_BY_ROW(distance, words)                                                                     \
+    for (size_t r = 0; r < count; r++) {                                                                      \
+        const uint8_t *row = rows + r * (words) * 8;                                                          \
+        prefetch_ahead(row, (words) * 8);                                                                     \
+        for (size_t q = 0; q < query_count; q++)                                                              \
+            below[q][r / 64] |= (uint64_t)(distance(row, queries + q * (words) * 8, words) < limits[q])       \
+                                << r % 64;                                                                    \
+    }
 
 // The body of a read_fn, to be compiled for each instruction set.
 INLINE uint64_t read_all(const uint8_t *bytes, size_t count)

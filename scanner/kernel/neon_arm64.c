@@ -14,44 +14,38 @@ INLINE uint16_t distance(const uint8_t *row, const uint8_t *query, size_t words)
     return vaddlvq_u8(bytes);
 }
 
-INLINE void distances(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count, size_t words,
-                      uint16_t (*table)[CHUNK])
-{
-    for (size_t r = 0; r < count; r++) {
-        const uint8_t *row = rows + r * words * 8;
-        prefetch_ahead(row, words * 8);
-        for (size_t q = 0; q < query_count; q++)
-            table[q][r] = distance(row, queries + q * words * 8, words);
-    }
-}
-
 #define DEFINE(W)                                                                                             \
-    static void distances_##W(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count,  \
-                              size_t words, uint16_t (*table)[CHUNK])                                         \
+    static void below_##W(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count,      \
+                          size_t words, const uint64_t *limits, row_bits *below)                              \
     {                                                                                                         \
         (void)words;                                                                                          \
-        distances(rows, count, queries, query_count, W, table);                                               \
+        BELOW_ROW_BY_ROW(distance, W)                                                                         \
     }
 FOR_EVERY_WIDTH(DEFINE)
 
-static distances_fn *choose(size_t words)
+// Any number of words.
+INLINE unsigned distance_words(const uint8_t *row, const uint8_t *query, size_t words)
+{
+    unsigned sum = 0;
+    for (size_t w = 0; w < words; w++)
+        sum += vaddv_u8(vcnt_u8(veor_u8(vld1_u8(row + 8 * w), vld1_u8(query + 8 * w))));
+    return sum;
+}
+
+static void below_words(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count, size_t words,
+                        const uint64_t *limits, row_bits *below)
+{
+    BELOW_ROW_BY_ROW(distance_words, words)
+}
+
+static below_fn *choose(size_t words)
 {
     switch (words) {
 #define CASE(W) \
-    case W: return distances_##W;
+    case W: return below_##W;
         FOR_EVERY_WIDTH(CASE)
     }
-    return NULL;
-}
-
-static int any_below(const uint16_t *distances, uint32_t limit) { return any_below_limit(distances, limit); }
-
-static uint64_t below(const uint16_t *distances, uint32_t limit)
-{
-    uint64_t bits = 0;
-    for (int i = 0; i < 64; i++)
-        bits |= (uint64_t)(distances[i] < limit) << i;
-    return bits;
+    return below_words;
 }
 
 static uint64_t read(const uint8_t *bytes, size_t count) { return read_all(bytes, count); }
@@ -87,6 +81,6 @@ static void norms(const int8_t *values, size_t dims, size_t stride, const uint32
     }
 }
 
-static const instruction_set neon = {choose, any_below, below, read, dots, norms};
+static const instruction_set neon = {choose, read, dots, norms};
 
 const instruction_set *kernel_set(int path) { return path == PATH_NEON ? &neon : NULL; }

@@ -19,45 +19,30 @@ TARGET INLINE unsigned distance(const uint8_t *row, const uint8_t *query, size_t
     return sum;
 }
 
-TARGET INLINE void distances(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count,
-                             size_t words, uint16_t (*table)[CHUNK])
-{
-    for (size_t r = 0; r < count; r++) {
-        const uint8_t *row = rows + r * words * 8;
-        prefetch_ahead(row, words * 8);
-        for (size_t q = 0; q < query_count; q++)
-            table[q][r] = (uint16_t)distance(row, queries + q * words * 8, words);
-    }
-}
-
 #define DEFINE(W)                                                                                             \
-    TARGET static void distances_##W(const uint8_t *rows, size_t count, const uint8_t *queries,               \
-                                     size_t query_count, size_t words, uint16_t (*table)[CHUNK])              \
+    TARGET static void below_##W(const uint8_t *rows, size_t count, const uint8_t *queries,                   \
+                                 size_t query_count, size_t words, const uint64_t *limits, row_bits *below)   \
     {                                                                                                         \
         (void)words;                                                                                          \
-        distances(rows, count, queries, query_count, W, table);                                               \
+        BELOW_ROW_BY_ROW(distance, W)                                                                         \
     }
 FOR_EVERY_WIDTH(DEFINE)
 
-TARGET static void distances_words(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count,
-                                   size_t words, uint16_t (*table)[CHUNK])
+TARGET static void below_words(const uint8_t *rows, size_t count, const uint8_t *queries, size_t query_count,
+                               size_t words, const uint64_t *limits, row_bits *below)
 {
-    distances(rows, count, queries, query_count, words, table);
+    BELOW_ROW_BY_ROW(distance, words)
 }
 
-distances_fn *kernel_popcnt_distances(size_t words)
+below_fn *kernel_popcnt_below(size_t words)
 {
     switch (words) {
 #define CASE(W) \
-    case W: return distances_##W;
+    case W: return below_##W;
         FOR_EVERY_WIDTH(CASE)
     }
-    return distances_words;
+    return below_words;
 }
-
-static int any_below(const uint16_t *distances, uint32_t limit) { return any_below_limit(distances, limit); }
-
-static uint64_t below(const uint16_t *distances, uint32_t limit) { return below_sixteen_at_a_time(distances, limit); }
 
 static uint64_t read(const uint8_t *bytes, size_t count) { return read_all(bytes, count); }
 
@@ -84,4 +69,4 @@ static void norms(const int8_t *values, size_t dims, size_t stride, const uint32
     }
 }
 
-const instruction_set kernel_popcnt = {kernel_popcnt_distances, any_below, below, read, dots, norms};
+const instruction_set kernel_popcnt = {kernel_popcnt_below, read, dots, norms};
