@@ -50,6 +50,7 @@ func TestMCPScript(t *testing.T)        { script(t, "mcp") }
 func TestOperateScript(t *testing.T)    { script(t, "operate") }
 func TestCompletionScript(t *testing.T) { script(t, "completion") }
 func TestOverrideScript(t *testing.T)   { script(t, "override") }
+func TestDoorScript(t *testing.T)       { script(t, "door") }
 
 func TestEveryScriptIsATest(t *testing.T) {
 	source, err := os.ReadFile("script_test.go")

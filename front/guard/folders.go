@@ -46,11 +46,19 @@ func openFolder(dataDir, path string) (*os.Root, error) {
 	if err != nil {
 		return nil, refuse("cannot be opened: "+reason(err), "an existing folder", "make it, or name another one")
 	}
+	dataDir = filepath.Clean(dataDir)
 	data, err := realPath(dataDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for rest := filepath.Base(dataDir); errors.Is(err, fs.ErrNotExist); rest = filepath.Join(filepath.Base(dataDir), rest) {
+		// It will be made where its nearest parent is.
+		dataDir = filepath.Dir(dataDir)
+		if data, err = realPath(dataDir); err == nil {
+			data = filepath.Join(data, rest)
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("folders for files: %w", err)
 	}
-	if err == nil && (inside(data, real) || inside(real, data)) {
+	if inside(data, real) || inside(real, data) {
 		return nil, refuse("has the data folder in it or lies in it", "a folder apart from the data", "name another one")
 	}
 	root, err := os.OpenRoot(real)

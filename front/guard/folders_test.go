@@ -155,6 +155,12 @@ func TestWhichFoldersAreTaken(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, f, err)
 		}
 	}
+	// A data folder that is yet to be made is one already.
+	for _, yet := range []string{filepath.Join(top, "yet"), filepath.Join(top, "a", "b", "yet")} {
+		if f, err := OpenFolders(yet, []string{top}); !errors.Is(err, memory.ErrInvalid) {
+			t.Errorf("%s: %v, %v", yet, f, err)
+		}
+	}
 	var none *Folders
 	if _, err := none.Open("x"); err == nil || !strings.Contains(err.Error(), "--files") || none.Close() != nil {
 		t.Errorf("no folder: %v", err)
