@@ -397,7 +397,7 @@ func TestWithoutSetsNothingIsAdded(t *testing.T) {
 
 // The reservation obeys what every other row does: what the caller has already,
 // another source, and a record that the index lists and the scope does not have
-// (BR-093, RR-442, RR-443).
+// (BR-093, RR-442, RR-443). A superseded version keeps its place and says so.
 func TestReservationObeysTheFilters(t *testing.T) {
 	b, query, names := counter(t, nil)
 	reserved := func(change func(*RecallRequest)) []string {
@@ -420,8 +420,21 @@ func TestReservationObeysTheFilters(t *testing.T) {
 	if got := reserved(func(r *RecallRequest) { r.Arms = []string{"lexical"} }); len(got) != 0 {
 		t.Errorf("without a query's vector: %v", got)
 	}
-	if got := reserved(func(r *RecallRequest) { r.Deep, r.Gate = true, "off" }); len(got) == 0 && len(names) > 14 {
+	if got := reserved(func(r *RecallRequest) { r.Deep, r.Gate = true, "off" }); len(got) != 3 {
 		t.Errorf("deep and ungated: %v", got)
+	}
+	old := "Each token is dropped at its door. This was version one."
+	first := b.put("mia", StoreItem{Content: old, MessageID: "m"})[0]
+	names[first] = "X5"
+	b.near(first, old, query, .97)
+	next := b.put("mia", StoreItem{Content: "Nothing of the kind. This is version two.", MessageID: "m", OnConflict: "version"})[0]
+	for _, row := range b.recall(RecallRequest{Agent: "mia", Query: query, Count: 1}).Rows {
+		if row.Ref == first && row.SupersededBy != next || row.Ref == next {
+			t.Errorf("a superseded version: %s", encode(t, row))
+		}
+	}
+	if got := reserved(func(*RecallRequest) {}); got[0] != "X5" {
+		t.Errorf("the order of the arm stands for superseded versions too: %v", got)
 	}
 	foreign := b.put("ken", say("Each token is dropped at its door. It was ken's."))[0]
 	b.near(foreign, "Each token is dropped at its door. It was ken's.", query, .99)
@@ -431,7 +444,8 @@ func TestReservationObeysTheFilters(t *testing.T) {
 	}
 	b.blocks = arm.NewBlocks(lists{arm.NewCodes(b.matrices), arm.BlockHit{Ref: ref}})
 	a := b.recall(RecallRequest{Agent: "mia", Query: query, Count: 1, Explain: true})
-	if slices.Contains(refsIn(a.Rows), foreign) || a.Explain.Blocks.Candidates[0].Ref != foreign {
+	_, own := named(names, a.Rows)
+	if slices.Contains(own, "") || len(own) != 3 || a.Explain.Blocks.Candidates[0].Ref != foreign {
 		t.Errorf("an index that lists another agent's block: %s", encode(t, a))
 	}
 }
