@@ -232,7 +232,7 @@ func makeBlockSet(ctx context.Context, model embed.Model, id int64, rec *sqlite.
 	if err != nil {
 		return nil, err
 	}
-	if set.Dims, err = dimsOf(ctx, model); err != nil {
+	if set.Dims, err = dimsOf(ctx, model, vectors); err != nil {
 		return nil, err
 	}
 	for i, b := range all {
@@ -252,7 +252,13 @@ func makeBlockSet(ctx context.Context, model embed.Model, id int64, rec *sqlite.
 	return set, nil
 }
 
-func dimsOf(ctx context.Context, model embed.Model) (int, error) {
+// dimsOf is the width of the vectors, or the model's when it made none.
+func dimsOf(ctx context.Context, model embed.Model, vectors [][]float32) (int, error) {
+	for _, v := range vectors {
+		if v != nil {
+			return len(v), nil
+		}
+	}
 	identity, err := model.Identity(ctx)
 	return identity.Dims, err
 }
