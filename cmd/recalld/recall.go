@@ -73,6 +73,12 @@ func writeAnswer(w io.Writer, answer *coordinator.RecallResponse) {
 		for line := range strings.SplitSeq(visible(row.Content), "\n") {
 			fmt.Fprintln(w, "  ", line)
 		}
+		if q := row.Quote; q != nil {
+			fmt.Fprintf(w, "   … %d-%d: %s\n", q.Start, q.End, strings.Join(strings.Fields(visible(q.Text)), " "))
+			if r := q.ReadRange; r != nil {
+				fmt.Fprintf(w, "   … what limits it goes on: recalld get '%s#chars=%d-%d'\n", row.Ref, r.Start, r.End)
+			}
+		}
 		if row.ContentTruncated {
 			fmt.Fprintf(w, "   … %d characters in all: recalld get %s\n", row.ContentLen, row.Ref)
 		}

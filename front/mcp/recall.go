@@ -9,7 +9,7 @@ import (
 	"recalld/memory"
 )
 
-const recallText = `Search what was remembered. Call it at the start of a task, and whenever the answer may depend on earlier conversations: people, decisions, preferences, dates, "as we said". Ask in full words, one question a call; names, identifiers and dates help. The LAST message is the best match. Long content comes as a preview (content_truncated): fetch the ones that matter with get_contents. An empty query lists the newest. Nothing relevant is an answer too; "degraded" says what could not be searched.`
+const recallText = `Search what was remembered. Call it at the start of a task, and whenever the answer may depend on earlier conversations: people, decisions, preferences, dates, "as we said". Ask in full words, one question a call; names, identifiers and dates help. The LAST message is the best match. Long content comes as a preview (content_truncated): "quote" is the place in it that answers; fetch the ones that matter with get_contents. Messages with admission "reservation" come beyond the limit: a part of a long text matched. An empty query lists the newest. Nothing relevant is an answer too; "degraded" says what could not be searched.`
 
 // recallOrder is the reference's: a model attends most to what stands last.
 const recallOrder = coordinator.BestLast
@@ -20,6 +20,8 @@ type message struct {
 	Content          string                   `json:"content"`
 	ContentTruncated bool                     `json:"content_truncated,omitempty"`
 	ContentLen       int                      `json:"content_len,omitempty"` // of the whole, in characters
+	Quote            *coordinator.Quote       `json:"quote,omitempty"`       // of a preview: the place that answers
+	Admission        string                   `json:"admission,omitempty"`   // reservation: beyond limit
 	ID               string                   `json:"id,omitempty"`          // the caller's own
 	Source           memory.Source            `json:"source,omitzero"`
 	Timestamp        string                   `json:"timestamp,omitempty"`
@@ -128,6 +130,8 @@ func messageOf(row coordinator.Row) message {
 		Channel:          row.Channel,
 		Resolved:         row.Resolved,
 		SupersededBy:     row.SupersededBy,
+		Quote:            row.Quote,
+		Admission:        row.Admission,
 		MatchReason:      row.MatchReason,
 		Confidence:       row.Confidence,
 	}

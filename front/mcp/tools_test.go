@@ -207,12 +207,17 @@ func TestAgentIsRequiredUnlessTheFrontHasOne(t *testing.T) {
 	}
 }
 
-// RR-410, RR-436: best last, in the reference's keys; what is empty is absent.
+// RR-410, RR-436, BR-055, BR-195: best last, in the reference's keys; what is empty
+// is absent; a reserved message says how it came and what of it answers.
 func TestRecallAnswersBestLast(t *testing.T) {
-	cosine, sure := 0.71, 0.9
+	cosine, sure, bits := 0.71, 0.9, 312
 	service := &recorder{recallAnswer: coordinator.RecallResponse{
 		Order: coordinator.BestLast,
 		Rows: []coordinator.Row{
+			{
+				Ref: "mem:9", Content: "长", ContentTruncated: true, ContentLen: 900, Admission: coordinator.AdmissionReservation, MatchReason: &coordinator.MatchReason{Signal: "block", Order: "vector", Distance: &bits},
+				Quote: &coordinator.Quote{Start: 620, End: 640, Text: "相同编号的通知在入口丢弃。", ReadRange: &coordinator.ReadRange{Start: 620, End: 700, Revision: "9f86"}},
+			},
 			{Ref: "ep:7", Content: "週次会議", Time: "2026-11-01T10:00:00+09:00", End: "2026-11-01T11:00:00+09:00", Resolved: true},
 			{
 				Ref: "mem:12", Content: "Anna chose", ContentTruncated: true, ContentLen: 700, Time: "2026-11-30T09:00:00+09:00", MessageID: "chat-7",
@@ -234,7 +239,9 @@ func TestRecallAnswersBestLast(t *testing.T) {
 	if service.recall.Order != coordinator.BestLast || answer["order"] != "best_last" {
 		t.Errorf("asked for %q, answered %v", service.recall.Order, answer["order"])
 	}
-	want := `[{"ref":"ep:7","content":"週次会議","timestamp":"2026-11-01T10:00:00+09:00","end":"2026-11-01T11:00:00+09:00","resolved":true},` +
+	want := `[{"ref":"mem:9","content":"长","content_truncated":true,"content_len":900,"quote":{"start":620,"end":640,"text":"相同编号的通知在入口丢弃。","complete":false,"read_range":{"start":620,"end":700,"revision":"9f86"}},` +
+		`"admission":"reservation","match_reason":{"signal":"block","order":"vector","distance":312}},` +
+		`{"ref":"ep:7","content":"週次会議","timestamp":"2026-11-01T10:00:00+09:00","end":"2026-11-01T11:00:00+09:00","resolved":true},` +
 		`{"ref":"mem:12","content":"Anna chose","content_truncated":true,"content_len":700,"id":"chat-7","source":{"type":"chat","id":"s1","name":"Anna"},"timestamp":"2026-11-30T09:00:00+09:00",` +
 		`"match_reason":{"signal":"confidence","score":0.9,"arms":[{"arm":"vector","rank":1,"score":0.71}]},"confidence":{"score":0.9,"age_hours":2,"cosine":0.71}}]`
 	if got := canonical(t, answer["messages"]); got != canonicalText(t, want) {
