@@ -9,6 +9,9 @@
 // cancellation reach the service; a message over [MaxMessage] is refused before
 // its bytes are taken in; a panic is one failed call.
 //
+// A server knows who uses it ([Presence]), and a client may follow the servers of
+// a folder as they come and go ([Follow]).
+//
 // It refuses to decide anything: no default, no limit of the service's own, no
 // rank and no scope is known here.
 package api
