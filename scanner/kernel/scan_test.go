@@ -122,14 +122,15 @@ func TestScanEqualsTheOracle(t *testing.T) {
 // that tie with the first one's last but precede it.
 func TestLimitOfAnotherWorkerAdmitsEquals(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	query := Query{Code: random(r, 128), Rows: 10, Parents: 10}
-	m := patterned(r, 1024, 600, query.Code, patterns["equal"])
+	code := random(r, 128)
+	queries := []Query{{Code: code, Rows: 10}, {Code: code, Parents: 10}}
+	m := patterned(r, 1024, 600, code, patterns["equal"])
 	starts := make(Starts, 601)
 	for i := range starts {
 		starts[i] = uint32(i)
 	}
 	for _, path := range Paths() {
-		s, err := New(Job{Matrix: m, To: 600, Queries: []Query{query}, Parents: starts, Path: path})
+		s, err := New(Job{Matrix: m, To: 600, Queries: queries, Parents: starts, Path: path})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,14 +140,37 @@ func TestLimitOfAnotherWorkerAdmitsEquals(t *testing.T) {
 		late.Step()
 		s.next.Store(0)
 		early.Step()
-		want := oracle(question{matrix: m, to: 600, query: query, starts: starts})
-		if got := s.Answers()[0]; !same(got, want) {
-			t.Errorf("%s: got %v, want %v", path, got, want)
+		for i, got := range s.Answers() {
+			if want := oracle(question{matrix: m, to: 600, query: queries[i], starts: starts}); !same(got, want) {
+				t.Errorf("%s: got %v, want %v", path, got, want)
+			}
 		}
 	}
 }
 
-// BR-035: one thread, tiles that would cut parents.
+// DECISIONS 2: more rows tie with the k-th than a buffer holds, nearer ones come
+// late, and the order is not that of the ordinals.
+func TestManyTiesInAnyOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	query := Query{Code: random(r, 32), Rows: 300}
+	m := patterned(r, 256, 9000, query.Code, func(i, n, _ int, r *rand.Rand) int {
+		if i > n/2 && r.IntN(40) == 0 {
+			return 90
+		}
+		return 100
+	})
+	starts := runs(r, 9000, 20)
+	precedes := shuffled(r, starts)
+	want := oracle(question{matrix: m, to: 9000, query: query, starts: starts, precedes: precedes})
+	for _, path := range Paths() {
+		got := answer(t, Job{Matrix: m, To: 9000, Queries: []Query{query}, Precedes: precedes, Path: path}, 1, 0)
+		if !slices.Equal(got[0].Rows, want.Rows) {
+			t.Errorf("%s: got %v, want %v", path, got[0].Rows, want.Rows)
+		}
+	}
+}
+
+// BR-035: tiles that would cut parents.
 func TestTilesEndWhereParentsDo(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	query := Query{Code: random(r, 32), Parents: 4}
