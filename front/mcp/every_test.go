@@ -170,7 +170,7 @@ func TestListPages(t *testing.T) {
 // Every further tool does what its text says, over a real file.
 func TestEveryFurtherTool(t *testing.T) {
 	service, dir := whole(t), t.TempDir()
-	folders, err := guard.OpenFolders(filepath.Join(dir, "data"), []string{dir})
+	folders, err := guard.OpenFolders(t.TempDir(), []string{dir})
 	if err != nil {
 		t.Fatal(err)
 	}

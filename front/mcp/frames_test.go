@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -102,8 +103,19 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":3,"method":"tools/call"}`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":3,"method":"initialize","params":{}}`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":3,"method":"server/discover","params":{"_meta":{}}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"delete_memory","arguments":{"memory_id":"mem:9"}}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"recall_with_context","arguments":{"query":"","external_context":[{"role":"user","timestamp":"2026-11-02T00:00:00Z"}]}}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"archive_episode","arguments":{"summary":"x","keywords":["a"],"history":[{"timestamp":""}]}}}`))
+	s, err := newServer(&recorder{}, Options{Agent: "ann", All: true})
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, input []byte) {
-		for _, line := range session(t, &recorder{}, io.MultiReader(strings.NewReader(initialize), bytes.NewReader(input))) {
+		var out bytes.Buffer
+		if err := s.Run(t.Context(), frames{io.MultiReader(strings.NewReader(initialize), bytes.NewReader(input)), &out}); err != nil && !errors.Is(err, io.EOF) {
+			t.Fatalf("the session ended with %v", err)
+		}
+		for line := range strings.Lines(out.String()) {
 			var answer struct {
 				Version string `json:"jsonrpc"`
 			}

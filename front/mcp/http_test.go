@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -238,9 +239,18 @@ func TestLeavingClientCancels(t *testing.T) {
 				answer.Body.Close()
 			}
 		}()
-		<-service.entered
-		leave()
-		<-service.left
+		for _, step := range []struct {
+			name string
+			done <-chan struct{}
+			then func()
+		}{{"the call arrives", service.entered, leave}, {"the call ends", service.left, func() {}}} {
+			select {
+			case <-step.done:
+				step.then()
+			case <-time.After(20 * time.Second):
+				t.Fatalf("%s: it does not come that %s", version, step.name)
+			}
+		}
 		<-ended
 	}
 }
