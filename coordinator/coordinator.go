@@ -54,7 +54,8 @@ type Coordinator struct {
 	seed      uint64
 	overrides map[string]string
 
-	settings sync.Mutex // one change of settings at a time
+	asking   atomic.Int64 // recalls under way
+	settings sync.Mutex   // one change of settings at a time
 	inForce  atomic.Pointer[Policy]
 	held     atomic.Pointer[map[string]int64] // pauses of agents' writes, once read
 
@@ -107,7 +108,7 @@ func New(ctx context.Context, cfg Config) (*Coordinator, error) {
 	c.counters = &recalled{write: c.store.AddRecalls}
 	c.worker = ingest.NewQueueWorker(ingest.QueueOptions{
 		Queue: c.store, Model: c.models.embedder, Observe: c.models.observe, Drained: c.drained, Clock: c.clock, Log: c.log,
-		Blocks: c.store, BuildBlocks: func() bool { return c.policy().BlockBuild },
+		Blocks: c.store, BuildBlocks: func() bool { return c.policy().BlockBuild }, GiveWay: c.giveWay,
 	})
 	if model, _, _ := c.models.writer.now(); model.Local() {
 		if _, err := c.models.identify(ctx, c.models.writer); err != nil {

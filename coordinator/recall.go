@@ -24,6 +24,8 @@ func (c *Coordinator) Recall(ctx context.Context, r RecallRequest) (*RecallRespo
 	if err != nil {
 		return nil, err
 	}
+	c.asking.Add(1)
+	defer c.asking.Add(-1)
 	asked := c.models.ask(ctx, p)
 	for try := 1; ; try++ {
 		p.question.Patient = try == snapshotTries

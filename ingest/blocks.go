@@ -199,6 +199,7 @@ func (w *QueueWorker) blocksOf(ctx context.Context, model embed.Model, id int64,
 	if rec.Current || rec.Damaged || !NeedsBlocks(rec.Text) {
 		return o, nil
 	}
+	w.o.GiveWay(ctx)
 	o.Set, err = makeBlockSet(ctx, model, id, rec)
 	if err == nil {
 		r.Texts += len(o.Set.Blocks)

@@ -190,7 +190,13 @@ func TestBlocksAreBuilt(t *testing.T) {
 	if _, err := w.store.StoreEpisodes(t.Context(), []sqlite.NewEpisode{{Cell: memory.Cell{Agent: "mia"}, Summary: sentences("gamma", 3)}}); err != nil {
 		t.Fatal(err)
 	}
+	ways := 0 // given to recalls, once before each record that is embedded
+	w.options.GiveWay = func(context.Context) { ways++ }
+	w.worker = NewQueueWorker(w.options)
 	w.drain(t)
+	if ways != 3 {
+		t.Errorf("it gave way %d times", ways)
+	}
 	sets := w.sets(t)
 	if len(sets) != 3 {
 		t.Fatalf("%d sets", len(sets))

@@ -55,6 +55,9 @@ type QueueOptions struct {
 	// queued is forgotten (BR-129).
 	Blocks      BlockQueue
 	BuildBlocks func() bool
+	// GiveWay is called before each record whose blocks are built, and may wait for
+	// work that is more urgent. It may be nil.
+	GiveWay func(ctx context.Context)
 	// Drained is called when every record has what it can have, waits for a retry,
 	// or is unembeddable. It may be nil.
 	Drained func(ctx context.Context, model int64) error
@@ -93,6 +96,9 @@ func NewQueueWorker(o QueueOptions) *QueueWorker {
 	}
 	if o.Drained == nil {
 		o.Drained = func(context.Context, int64) error { return nil }
+	}
+	if o.GiveWay == nil {
+		o.GiveWay = func(context.Context) {}
 	}
 	if o.BuildBlocks == nil {
 		o.BuildBlocks = func() bool { return o.Blocks != nil }
