@@ -46,7 +46,7 @@ type BlockHit struct {
 type BlockAnswer struct {
 	Rows    []BlockHit
 	Parents []BlockHit // one for each record, its best block
-	Scanned int64      // blocks that took part; unembeddable ones count and are never hits
+	Scanned int64      // blocks compared; those without a code spend no cap
 	Cut     bool       // blocks were left out because of BlockQuery.Most
 }
 
@@ -104,13 +104,17 @@ func scan(parts []codes, q BlockQuery) (a BlockAnswer) {
 			if !q.Only.Has(set.ref) {
 				return
 			}
-			n := min(q.share(len(words)/len(code)), end.within(set.ref))
-			a.Scanned += int64(n)
+			left := end.within(set.ref)
 			best := memory.Candidate{Ref: set.ref, Block: -1}
-			for i := range n {
+			for i := range q.share(len(words) / len(code)) {
+				if left == 0 {
+					break
+				}
 				if slices.Contains(set.without, i) {
 					continue
 				}
+				left--
+				a.Scanned++
 				h := memory.Candidate{Ref: set.ref, Block: int32(i), Key: float64(-distance(code, words[i*len(code):(i+1)*len(code)]))}
 				if best.Block < 0 || h.Key > best.Key {
 					best = h
@@ -168,7 +172,7 @@ func (q BlockQuery) end(parts []codes) (end reach, cut bool) {
 		for _, part := range parts {
 			part.each(func(set codeSet, words []uint64) {
 				if q.Only.Has(set.ref) {
-					fn(set.ref, q.share(len(words)/width))
+					fn(set.ref, set.coded(q.share(len(words)/width)))
 				}
 			})
 		}

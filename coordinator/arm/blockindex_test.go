@@ -60,14 +60,14 @@ func plain(view *sqlite.View, q arm.BlockQuery) (a arm.BlockAnswer, err error) {
 			if q.PerParent > 0 && i >= q.PerParent {
 				break
 			}
+			if slices.Contains(s.Unembeddable, i) {
+				continue
+			}
 			if q.Most > 0 && a.Scanned == int64(q.Most) {
 				a.Cut = true
 				break
 			}
 			a.Scanned++
-			if slices.Contains(s.Unembeddable, i) {
-				continue
-			}
 			d := 0
 			for j, x := range s.Bits[i*width : (i+1)*width] {
 				d += bits.OnesCount8(x ^ q.Code[j])

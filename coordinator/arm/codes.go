@@ -25,6 +25,17 @@ type codeSet struct {
 	without     []int // blocks that have no code, ascending; nearly always nil
 }
 
+// coded is how many of the set's first n blocks have a code.
+func (s codeSet) coded(n int) int {
+	coded := n
+	for _, i := range s.without {
+		if i < n {
+			coded--
+		}
+	}
+	return coded
+}
+
 // each calls fn with every live set and its codes, block by block; the order of
 // the sets means nothing.
 func (c codes) each(fn func(set codeSet, words []uint64)) {
