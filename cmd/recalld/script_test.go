@@ -51,6 +51,7 @@ func TestOperateScript(t *testing.T)    { script(t, "operate") }
 func TestCompletionScript(t *testing.T) { script(t, "completion") }
 func TestOverrideScript(t *testing.T)   { script(t, "override") }
 func TestDoorScript(t *testing.T)       { script(t, "door") }
+func TestBenchScanScript(t *testing.T)  { script(t, "bench_scan") }
 
 func TestEveryScriptIsATest(t *testing.T) {
 	source, err := os.ReadFile("script_test.go")
