@@ -203,10 +203,10 @@ func (f *ReachFamily) add(q reachQuestion, before, after reachAnswer, s *reachSw
 	early := place(before.vector, q.ref)
 	more := early >= 0
 	reached := place(after.vector, q.ref)
-	shown := reached >= 0 && shows(after.vector[reached], q)
+	shown := reached >= 0 && after.vector[reached].shown
 	count(&f.Before.Rows, more && early < reachRows)
 	count(&f.Before.More, more)
-	count(&f.Before.Pool, slices.Contains(before.pool, q.ref))
+	count(&f.Before.Pool, before.pooled)
 	count(&f.After.Rows, reached >= 0)
 	count(&f.After.Shown, shown)
 	count(&f.After.Gained, reached >= 0 && !more)
@@ -214,10 +214,8 @@ func (f *ReachFamily) add(q reachQuestion, before, after reachAnswer, s *reachSw
 	count(&f.AllArms.Before, place(before.all, q.ref) >= 0)
 	count(&f.AllArms.After, place(after.all, q.ref) >= 0)
 	for _, row := range after.vector {
-		if row.Admission == coordinator.AdmissionReservation {
-			f.After.Reserved++
-			count(&f.After.ReservedHeld, row.Ref == q.ref)
-		}
+		count(&f.After.Reserved, row.reserved)
+		count(&f.After.ReservedHeld, row.reserved && row.ref == q.ref)
 	}
 	f.Moved += moved(asked, after.vector) + moved(before.all, after.all)
 	swept.addTo(f)
@@ -246,8 +244,8 @@ func count(n *int, yes bool) {
 }
 
 // place is where a record stands among rows, or -1.
-func place(rows []coordinator.Row, ref string) int {
-	return slices.IndexFunc(rows, func(r coordinator.Row) bool { return r.Ref == ref })
+func place(rows []reachRow, ref string) int {
+	return slices.IndexFunc(rows, func(r reachRow) bool { return r.ref == ref })
 }
 
 // Names returns the families of a report in order.

@@ -1,10 +1,10 @@
 package bench
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
-	"recalld/coordinator"
 	"recalld/coordinator/arm"
 	"recalld/embed"
 	"recalld/memory"
@@ -80,8 +80,9 @@ type sweptQuestion struct {
 	lost            bool // codes reach it and vectors do not, at the default setting
 }
 
-// question ranks all blocks of the question's scope under every cap of the grid. rows are the answer before, which reserved rows do not repeat.
-func (s *reachSweep) question(q reachQuestion, rows []coordinator.Row) (out sweptQuestion, err error) {
+// question ranks all blocks of the scope under every cap of the grid. rows are the
+// answer before, which reserved rows do not repeat.
+func (s *reachSweep) question(q reachQuestion, rows []reachRow) (out sweptQuestion, err error) {
 	out = sweptQuestion{hamming: map[string]map[string]ReachCount{}, rerank: map[string]map[string]ReachCount{}}
 	ref, err := memory.ParseRef(q.ref)
 	if err != nil {
@@ -92,17 +93,20 @@ func (s *reachSweep) question(q reachQuestion, rows []coordinator.Row) (out swep
 		return out, err
 	}
 	vector := vectors[0]
-	quantised, _ := memory.Int8(vector)
+	answer, err := s.index.Nearest(s.t.ctx, s.view, arm.BlockQuery{
+		Model: s.model, Cells: s.cells[q.agent], Dims: len(vector), Code: memory.Signs(vector), Rows: int(s.settings.Blocks),
+	})
+	if err != nil {
+		return out, err
+	}
+	all, err := s.scores(vector, answer.Rows)
+	if err != nil {
+		return out, err
+	}
 	for _, limit := range reachCaps() {
-		answer, err := s.index.Nearest(s.t.ctx, s.view, arm.BlockQuery{
-			Model: s.model, Cells: s.cells[q.agent], Dims: len(vector), Code: memory.Signs(vector), Rows: int(s.settings.Blocks), PerParent: limit,
-		})
-		if err != nil {
-			return out, err
-		}
-		scored, err := s.scores(quantised, answer.Rows)
-		if err != nil {
-			return out, err
+		scored := all
+		if limit > 0 {
+			scored = slices.DeleteFunc(slices.Clone(all), func(b scoredBlock) bool { return b.Index >= limit })
 		}
 		hamming, rerank := map[string]ReachCount{}, map[string]ReachCount{}
 		for _, depth := range reachDepths() {
@@ -110,11 +114,9 @@ func (s *reachSweep) question(q reachQuestion, rows []coordinator.Row) (out swep
 			if depth > 0 {
 				n = min(n, depth)
 			}
-			byCode := fold(scored[:n])
-			byVector := fold(sortedByVector(scored[:n]))
 			key := named(depth, "all")
-			hamming[key] = reachCount(byCode, ref, rows, s.settings.Reserved)
-			rerank[key] = reachCount(byVector, ref, rows, s.settings.Reserved)
+			hamming[key] = reachCount(fold(scored[:n], byCode), ref, rows, s.settings.Reserved)
+			rerank[key] = reachCount(fold(scored[:n], byVector), ref, rows, s.settings.Reserved)
 			if limit == defaultCap && depth == defaultDepth {
 				out.pooled = rerank[key].Pool > 0
 				out.lost = hamming[key].Reached > rerank[key].Reached
@@ -132,8 +134,10 @@ type scoredBlock struct {
 	cosine float64
 }
 
-// scores gives every row its cosine, in the order of rows.
-func (s *reachSweep) scores(query []byte, rows []arm.BlockHit) ([]scoredBlock, error) {
+// scores gives every row its cosine with the query, quantised like the rows, in
+// the order of rows.
+func (s *reachSweep) scores(vector []float32, rows []arm.BlockHit) ([]scoredBlock, error) {
+	query, _ := memory.Int8(vector)
 	scored := make([]scoredBlock, len(rows))
 	for i, h := range rows {
 		values, err := s.valuesOf(h.Ref)
@@ -164,29 +168,29 @@ func (s *reachSweep) valuesOf(ref memory.Ref) ([][]byte, error) {
 	return values, err
 }
 
-func sortedByVector(rows []scoredBlock) []scoredBlock {
-	rows = slices.Clone(rows)
-	slices.SortFunc(rows, func(a, b scoredBlock) int {
-		return memory.Compare(memory.Candidate{Ref: a.Ref, Block: int32(a.Index), Key: a.cosine}, memory.Candidate{Ref: b.Ref, Block: int32(b.Index), Key: b.cosine})
-	})
-	return rows
+func byCode(a, b scoredBlock) int { return arm.CompareHits(a.BlockHit, b.BlockHit) }
+
+func byVector(a, b scoredBlock) int {
+	return memory.Compare(memory.Candidate{Ref: a.Ref, Block: int32(a.Index), Key: a.cosine}, memory.Candidate{Ref: b.Ref, Block: int32(b.Index), Key: b.cosine})
 }
 
-// fold keeps each record once, in the order of rows.
-func fold(rows []scoredBlock) (parents []memory.Ref) {
-	seen := map[memory.Ref]bool{}
-	for _, r := range rows {
-		if !seen[r.Ref] {
-			seen[r.Ref] = true
-			parents = append(parents, r.Ref)
+// fold keeps each record once, by its best block, best first.
+func fold(rows []scoredBlock, compare func(a, b scoredBlock) int) (ranking []memory.Ref) {
+	best := map[memory.Ref]scoredBlock{}
+	for _, row := range rows {
+		if held, ok := best[row.Ref]; !ok || compare(row, held) < 0 {
+			best[row.Ref] = row
 		}
 	}
-	return parents
+	for _, row := range slices.SortedFunc(maps.Values(best), compare) {
+		ranking = append(ranking, row.Ref)
+	}
+	return ranking
 }
 
 // reachCount says whether the rows and the first reserved other records hold the
 // target, and whether the ranking does.
-func reachCount(ranking []memory.Ref, target memory.Ref, rows []coordinator.Row, reserved int) (c ReachCount) {
+func reachCount(ranking []memory.Ref, target memory.Ref, rows []reachRow, reserved int) (c ReachCount) {
 	count(&c.Pool, slices.Contains(ranking, target))
 	if place(rows, target.String()) >= 0 {
 		c.Reached = 1

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"recalld/coordinator"
 	"recalld/coordinator/arm"
 	"recalld/ingest"
 	"recalld/memory"
@@ -145,8 +144,15 @@ func TestMissesHaveOneCause(t *testing.T) {
 // Reserved rows do not repeat rows, and come in the order of the ranking.
 func TestReservedPlacesGoToOtherRecords(t *testing.T) {
 	ref := func(id int64) memory.Ref { return memory.Ref{Kind: memory.KindMemory, ID: id} }
-	rows := []coordinator.Row{{Ref: ref(1).String()}, {Ref: ref(2).String()}}
-	ranking := fold([]scoredBlock{{BlockHit: arm.BlockHit{Ref: ref(2)}}, {BlockHit: arm.BlockHit{Ref: ref(3)}}, {BlockHit: arm.BlockHit{Ref: ref(3), Index: 1}}, {BlockHit: arm.BlockHit{Ref: ref(4)}}, {BlockHit: arm.BlockHit{Ref: ref(5)}}})
+	rows := []reachRow{{ref: ref(1).String()}, {ref: ref(2).String()}}
+	block := func(id int64, index, distance int) scoredBlock {
+		return scoredBlock{arm.BlockHit{Ref: ref(id), Index: index, Distance: distance}, float64(-distance)}
+	}
+	blocks := []scoredBlock{block(3, 1, 9), block(5, 0, 6), block(2, 0, 2), block(4, 0, 5), block(3, 0, 3)}
+	ranking := fold(blocks, byVector)
+	if want := []memory.Ref{ref(2), ref(3), ref(4), ref(5)}; !slices.Equal(ranking, want) || !slices.Equal(fold(blocks, byCode), want) {
+		t.Errorf("ranking %v, want %v", ranking, want)
+	}
 	for id, want := range map[int64]ReachCount{1: {Reached: 1}, 2: {Reached: 1, Pool: 1}, 3: {Reached: 1, Pool: 1}, 4: {Reached: 1, Pool: 1}, 5: {Pool: 1}, 6: {}} {
 		if got := reachCount(ranking, ref(id), rows, 2); got != want {
 			t.Errorf("%d: %+v, want %+v", id, got, want)

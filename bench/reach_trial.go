@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -246,9 +247,26 @@ func settingOf(list []coordinator.Setting, name string) string {
 
 // reachAnswer is what one question brought.
 type reachAnswer struct {
-	vector []coordinator.Row // of the vector path
-	pool   []string          // the vector arm's candidates
-	all    []coordinator.Row // of the default arms
+	vector []reachRow // of the vector path
+	pooled bool       // the record is among the vector arm's candidates
+	all    []reachRow // of the default arms
+}
+
+// reachRow is what is kept of a row.
+type reachRow struct {
+	ref      string
+	score    *float64
+	reserved bool // by the block arm
+	shown    bool // the whole statement is in its preview or in its quotation
+}
+
+func reachRowsOf(answer *coordinator.RecallResponse, q reachQuestion) []reachRow {
+	rows := make([]reachRow, len(answer.Rows))
+	for i, row := range answer.Rows {
+		shown := strings.Contains(row.Content, q.statement) || row.Quote != nil && strings.Contains(row.Quote.Text, q.statement)
+		rows[i] = reachRow{row.Ref, row.Score, row.Admission == coordinator.AdmissionReservation, shown}
+	}
+	return rows
 }
 
 // askAll asks every question of a coordinator that reads blocks or does not. The
@@ -283,17 +301,15 @@ func (t *reachTrial) askAll(questions []reachQuestion, retrieve bool) (answers [
 		if len(answer.Degraded) > 0 {
 			return nil, fmt.Errorf("question %d: a recall is degraded: %s %s", i+1, answer.Degraded[0].Reason, answer.Degraded[0].Detail)
 		}
-		a.vector = answer.Rows
+		a.vector = reachRowsOf(answer, q)
 		for _, arm := range answer.Explain.Arms {
-			for _, c := range arm.Candidates {
-				a.pool = append(a.pool, c.Ref)
-			}
+			a.pooled = a.pooled || slices.ContainsFunc(arm.Candidates, func(c coordinator.ArmRanked) bool { return c.Ref == q.ref })
 		}
 		request.Count, request.Arms, request.Explain = reachRows, nil, false
 		if answer, err = t.service.Recall(t.ctx, request); err != nil {
 			return nil, fmt.Errorf("question %d: %w", i+1, err)
 		}
-		a.all = answer.Rows
+		a.all = reachRowsOf(answer, q)
 		answers = append(answers, a)
 		t.step(questions)
 	}
@@ -308,16 +324,10 @@ func (t *reachTrial) step(questions []reachQuestion) {
 	}
 }
 
-// shows reports whether a row has the whole statement, in its preview or in its
-// quotation.
-func shows(row coordinator.Row, q reachQuestion) bool {
-	return strings.Contains(row.Content, q.statement) || row.Quote != nil && strings.Contains(row.Quote.Text, q.statement)
-}
-
 // moved counts the rows that are not where they were with the score they had.
-func moved(before, after []coordinator.Row) (n int) {
+func moved(before, after []reachRow) (n int) {
 	for i, row := range before {
-		if i >= len(after) || after[i].Ref != row.Ref || !sameScore(after[i].Score, row.Score) {
+		if i >= len(after) || after[i].ref != row.ref || !sameScore(after[i].score, row.score) {
 			n++
 		}
 	}
