@@ -63,7 +63,7 @@ and nothing changed.`,
 		a.serveCommand(), a.mcpCommand(), a.demoCommand(),
 		a.storeCommand(), a.recallCommand(), a.getCommand(), a.listCommand(), a.updateCommand(), a.deleteCommand(),
 		a.lockCommand(true), a.lockCommand(false), a.profileCommand(),
-		a.importCommand(), a.exportCommand(), a.backupCommand(), a.restoreCommand(), a.vacuumCommand(),
+		a.hookCommand(), a.importCommand(), a.exportCommand(), a.backupCommand(), a.restoreCommand(), a.vacuumCommand(),
 		a.doctorCommand(), a.calibrateCommand(), a.modelCommand(), a.configCommand(), a.statusCommand(),
 		a.versionCommand(), a.benchCommand(), a.completionCommand(),
 	)

@@ -42,7 +42,7 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return exitOK
@@ -53,7 +53,8 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 		a.json = a.json || asksForJSON(args)
 	}
 	a.report(err)
-	if errors.Is(err, memory.ErrInvalid) || errors.Is(err, errUsage) {
+	// A hook's exit code 2 would hold the prompt up in Claude Code.
+	if (errors.Is(err, memory.ErrInvalid) || errors.Is(err, errUsage)) && !isHook(ran) {
 		return exitInvalid
 	}
 	return exitFailed

@@ -41,6 +41,7 @@ func TestUsageScript(t *testing.T) { script(t, "usage") }
 // RR-444
 func TestImportScript(t *testing.T) { script(t, "import") }
 
+func TestHookScript(t *testing.T)       { script(t, "hook") }
 func TestExportScript(t *testing.T)     { script(t, "export") }
 func TestBackupScript(t *testing.T)     { script(t, "backup") }
 func TestDamageScript(t *testing.T)     { script(t, "damage") }
@@ -79,6 +80,7 @@ func TestEveryScriptIsATest(t *testing.T) {
 //	appears GLOB                 wait until a file of that name is there
 //	terminate                    SIGTERM to what runs in the background
 //	lines N FILE                 N different records as jsonl
+//	huge FILE                    an event whose prompt is a megabyte
 //	binary FILE                  a line of jsonl that is no UTF-8
 //	invert FILE OFFSET           invert one byte
 //	truncate FILE SIZE
@@ -109,6 +111,7 @@ func script(t *testing.T, name string) {
 			"appears":   scriptAppears,
 			"terminate": scriptTerminate,
 			"lines":     scriptLines,
+			"huge":      scriptHuge,
 			"binary":    scriptBinary,
 			"invert":    scriptInvert,
 			"truncate":  scriptTruncate,
@@ -219,6 +222,11 @@ func scriptLines(ts *testscript.TestScript, _ bool, args []string) {
 		fmt.Fprintf(&b, "{\"content\":\"note %d about the harbour, 第%d条记录\",\"message_id\":\"n-%d\"}\n", i, i, i)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b.Bytes(), 0o600))
+}
+
+func scriptHuge(ts *testscript.TestScript, _ bool, args []string) {
+	prompt := "where is the staging database? " + strings.Repeat("会议 log line\\n", 70_000)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(`{"prompt":"`+prompt+`"}`), 0o600))
 }
 
 func scriptBinary(ts *testscript.TestScript, _ bool, args []string) {
