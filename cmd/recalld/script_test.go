@@ -53,6 +53,7 @@ func TestCompletionScript(t *testing.T) { script(t, "completion") }
 func TestOverrideScript(t *testing.T)   { script(t, "override") }
 func TestDoorScript(t *testing.T)       { script(t, "door") }
 func TestBenchScanScript(t *testing.T)  { script(t, "bench_scan") }
+func TestBenchReachScript(t *testing.T) { script(t, "bench_reach") }
 
 func TestEveryScriptIsATest(t *testing.T) {
 	source, err := os.ReadFile("script_test.go")
