@@ -99,7 +99,7 @@ func before(t *testing.T) string {
 	return string(text)
 }
 
-// BR-138, BR-186, BR-134, ARCHITECTURE 8.2: with both switches off, every answer
+// BR-138, BR-169, BR-186, BR-134, ARCHITECTURE 8.2: with both switches off, every answer
 // is the bytes that a build without blocks gave.
 func TestWithoutBlocksNothingChanged(t *testing.T) {
 	settings := beforeSettings()

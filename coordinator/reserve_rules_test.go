@@ -1,16 +1,21 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"recalld/blocks"
 	"recalld/coordinator/admission"
+	"recalld/coordinator/arm"
+	"recalld/embed"
 	"recalld/sqlite"
 )
 
@@ -159,5 +164,65 @@ func TestNeighboursNeverChangeWhatBlocksAdd(t *testing.T) {
 	})
 	if added == 0 {
 		t.Error("no row was ever added: the property held nothing")
+	}
+}
+
+// BR-128, BR-130, BR-136, DECISIONS 24 and 25: the limits of blocks and their
+// switches have the values that were registered, and no value is accepted outside
+// its range.
+func TestLimitsOfBlocks(t *testing.T) {
+	p, err := policyOf(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.BlockBuild || !p.BlockRetrieve || p.BlockReserved != 3 || p.blockLimits() != (arm.BlockLimits{PerParent: 64, Scan: 250_000, Rerank: 200}) || blocks.QuoteLimit != 1_500 || blocks.MaxLen != 739 {
+		t.Errorf("got %+v", p)
+	}
+	for name, value := range map[string]string{"blocks.reserved": "11", "blocks.parent_cap": "-1", "blocks.scan_cap": "many", "blocks.retrieve": "yes"} {
+		if _, err := policyOf(nil, map[string]string{name: value}); err == nil || !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("%s = %s: %v", name, value, err)
+		}
+	}
+}
+
+// counted is a model that counts what it is asked.
+type counted struct {
+	embed.Model
+	texts atomic.Int64
+}
+
+func (c *counted) Embed(ctx context.Context, p embed.Purpose, texts []string) ([][]float32, error) {
+	c.texts.Add(int64(len(texts)))
+	return c.Model.Embed(ctx, p, texts)
+}
+
+// BR-010, BR-057, BR-058: a recall embeds its query and nothing else; blocks and
+// their quotations come from what is stored.
+func TestRecallEmbedsItsQueryAlone(t *testing.T) {
+	b := open(t, map[string]string{"blocks.retrieve": "true", "answer.preview_chars": "40"})
+	hash, err := embed.Open(embed.Config{Backend: "hash"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := &counted{Model: hash}
+	b.down()
+	b.cfg.Model = model
+	b.up()
+	shelve(b, 3, 40)
+	b.drain()
+	quoted := 0
+	for _, query := range []string{"a token at the door", "二号機は止まっているか", "编号的通知在哪里丢弃"} {
+		before := model.texts.Load()
+		for _, row := range b.recall(RecallRequest{Agent: "mia", Query: query}).Rows {
+			if row.Quote != nil {
+				quoted++
+			}
+		}
+		if n := model.texts.Load() - before; n != 1 {
+			t.Errorf("%q: %d texts were embedded", query, n)
+		}
+	}
+	if quoted == 0 {
+		t.Error("nothing was quoted")
 	}
 }

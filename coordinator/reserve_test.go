@@ -160,7 +160,7 @@ func named(names map[string]string, rows []Row) (gate, reserved []string) {
 	return gate, reserved
 }
 
-// BR-061, BR-062, BR-067 to BR-070, example 5: reserved rows follow those of the
+// BR-061, BR-062, BR-067, BR-068, BR-069, BR-070, example 5: reserved rows follow those of the
 // gate in the arm's order, displace and repeat none, are not padded, and do not
 // fill what the gate left empty.
 func TestReservedRowsFollowTheGate(t *testing.T) {

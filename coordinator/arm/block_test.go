@@ -52,7 +52,7 @@ func example3(t *testing.T) codes {
 	return c
 }
 
-// BR-033, BR-035 to BR-038, BR-142, example 3: a record is one candidate, stands
+// BR-033, BR-034, BR-035, BR-037, BR-038, BR-142, BR-148, example 3: a record is one candidate, stands
 // for its best block, and takes part with its first 64 blocks alone.
 func TestRecordsFoldToTheirBestBlock(t *testing.T) {
 	c := example3(t)
@@ -103,7 +103,7 @@ func TestScanCapCutsInKeyOrder(t *testing.T) {
 	}
 }
 
-// BR-044, BR-052: as many rows as the depth are ordered by vectors, counted in
+// BR-044, BR-052, BR-194: as many rows as the depth are ordered by vectors, counted in
 // rows, and a record whose best block is one past it is no candidate.
 func TestDepthCountsRows(t *testing.T) {
 	c := codes{dims: 512}
@@ -146,7 +146,7 @@ func (s *shelf) search(depth int) BlockSearch {
 	return BlockSearch{Scope: memory.Scope{Agent: "mia"}, Vectors: []ModelVector{{Model: s.model, Vector: turned(1, s.dims)}}, Limits: BlockLimits{PerParent: 64, Scan: 1_000, Rerank: depth}}
 }
 
-// BR-043, BR-049 to BR-055, BR-151, example 4: rows are ordered by their vectors,
+// BR-043, BR-049, BR-050, BR-051, BR-053, BR-055, BR-151, example 4: rows are ordered by their vectors,
 // all or none. One row without a vector puts the whole answer into the order of
 // codes; one past the depth does not.
 func TestRerankIsAllOrNothing(t *testing.T) {
