@@ -1,15 +1,13 @@
 package layout
 
-import (
-	"encoding/binary"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // chunks verifies the sections of a segment, each chunk of them once.
 type chunks struct {
 	name     string
 	bytes    []byte
 	plan     plan
+	want     []uint32        // the checksums, in memory
 	verified []atomic.Uint32 // one bit a chunk
 }
 
@@ -38,9 +36,8 @@ func (c *chunks) verify(section, chunk int) error {
 	e := c.plan.sections[section]
 	from := e.at + int64(chunk)*ChunkBytes
 	to := min(from+ChunkBytes, e.end())
-	want := binary.LittleEndian.Uint32(c.section(checks)[4*(c.plan.first[section]+chunk):])
 	return Guard(func() error {
-		if checksum(c.bytes[from:to]) != want {
+		if checksum(c.bytes[from:to]) != c.want[c.plan.first[section]+chunk] {
 			return c.damage(section, chunk, "its checksum does not match")
 		}
 		return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 )
 
@@ -14,7 +15,8 @@ const SegmentSuffix = ".bits"
 // nothing for each cell or row. Its methods may be called concurrently.
 //
 // What its methods return is the mapping itself: it must not be changed, nor used
-// after [Segment.Close].
+// after [Segment.Close]. Reading it faults where somebody has cut the file: ask
+// [Segment.Intact] first, and read inside [Guard].
 type Segment struct {
 	header   Header
 	sum      []byte // SHA-256 of everything behind the header
@@ -56,6 +58,7 @@ func newSegment(m *mapped, of Source) (*Segment, error) {
 	if checksum(s.chunks.section(checks)) != checksCheck {
 		return nil, s.chunks.damage(checks, -1, "its checksum does not match")
 	}
+	s.chunks.want = slices.Clone(view[uint32](s.chunks.section(checks)))
 	return s, nil
 }
 

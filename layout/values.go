@@ -85,7 +85,7 @@ func newValues(m *mapped, of Source) (*Values, error) {
 	if checksum(list) != p.get32(atErasedCheck) {
 		return nil, v.damage("erased", -1, "its checksum does not match")
 	}
-	v.erased = view[uint32](list)
+	v.erased = slices.Clone(view[uint32](list))
 	for i, slot := range v.erased {
 		if int(slot) >= v.header.Slots || i > 0 && slot <= v.erased[i-1] {
 			return nil, v.damage("erased", -1, "it names no slot, or not in order")

@@ -95,6 +95,11 @@ func (w *Writer) Add(r Row) error {
 	if err := w.checkRow(r, newCell, newParent); err != nil {
 		return err
 	}
+	w.addUnchecked(r, newCell, newParent)
+	return w.failed()
+}
+
+func (w *Writer) addUnchecked(r Row, newCell, newParent bool) {
 	row := uint32(w.header.Rows)
 	if newCell {
 		w.put64(cells, r.Cell.Agent, r.Cell.Project, r.Cell.Channel, uint64(row))
@@ -119,7 +124,6 @@ func (w *Writer) Add(r Row) error {
 	w.append(w.code)
 	w.header.Rows++
 	w.last = Row{Cell: r.Cell, Ref: r.Ref, Block: r.Block}
-	return w.failed()
 }
 
 // put64 appends numbers to a section whose place is not known yet.
