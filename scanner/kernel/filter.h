@@ -9,11 +9,12 @@
 enum { PATH_POPCNT = 1, PATH_AVX2 = 2, PATH_AVX512 = 3, PATH_NEON = 4 };
 
 enum {
-    // Rows that are compared before any hit is written: 32 KiB of codes
-    // of 1,024 bits, so that a chunk stays in the first cache for every query.
-    CHUNK = 256,
-    // How far ahead of the row being read memory is asked for, in bytes.
-    AHEAD = 4096,
+    // Rows that are compared before any hit is written.
+    CHUNK = 512,
+    // How far ahead of the row being read memory is asked for, in bytes: first into
+    // the second cache, which can wait for many lines at once, then into the first.
+    FAR_AHEAD = 16384,
+    NEAR_AHEAD = 2048,
 };
 
 // The widths that have code of their own, in words of 64 bits.
@@ -81,12 +82,19 @@ void kernel_dots(int path, const int8_t *values, size_t dims, size_t stride, con
 void kernel_norms(int path, const int8_t *values, size_t dims, size_t stride, const uint32_t *rows, size_t count,
                   int32_t *norms);
 
-// Asks for the memory that lies AHEAD of a block. Addresses behind the last row
-// are harmless: a prefetch never faults.
+// Asks for the line that lies ahead of p. Addresses behind the last row are
+// harmless: a prefetch never faults.
+INLINE void prefetch_line(uintptr_t p)
+{
+    __builtin_prefetch((const void *)(p + FAR_AHEAD), 0, 2);
+    __builtin_prefetch((const void *)(p + NEAR_AHEAD), 0, 3);
+}
+
+// Asks for what lies ahead of a block.
 INLINE void prefetch_ahead(const void *block, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 64)
-        __builtin_prefetch((const void *)((uintptr_t)block + AHEAD + i));
+        prefetch_line((uintptr_t)block + i);
 }
 
 // The share of query q in asking for what lies ahead. All at once would fill the
@@ -99,7 +107,7 @@ INLINE void prefetch_share(const uint8_t *block, size_t bytes, size_t q, size_t 
     }
     size_t share = (bytes / 64 + query_count - 1) / query_count * 64;
     for (size_t i = q * share; i < (q + 1) * share && i < bytes; i += 64)
-        __builtin_prefetch((const void *)((uintptr_t)block + AHEAD + i));
+        prefetch_line((uintptr_t)block + i);
 }
 
 // The body of a below_fn that takes one row after the other by a function

@@ -7,7 +7,7 @@ import (
 
 // room is how many hits of one query a worker takes before it looks at its limits
 // again.
-const room = 512
+const room = 1024
 
 // Worker takes tiles of a [Scan] in turn. One goroutine uses it at a time.
 type Worker struct {
@@ -16,6 +16,7 @@ type Worker struct {
 	limits  []uint32 // per query, for the filter
 	hits    []Hit    // room for each query
 	found   []uint32 // hits per query
+	seen    int      // rows compared
 }
 
 // target is where the hits of one query go. Either selection is nil when nothing
@@ -77,8 +78,11 @@ func (w *Worker) Step() (rows int, more bool) {
 	for row := from; row < to; {
 		w.setLimits()
 		clear(w.found)
-		row += filter(&s.job, s.queries, row, to, w.limits, w.hits, w.found)
+		// The limits of a worker that has seen little are about to fall.
+		n := filter(&s.job, s.queries, row, min(to, row+max(chunk, w.seen/4)), w.limits, w.hits, w.found)
 		w.take()
+		w.seen += n
+		row += n
 	}
 	w.share()
 	return to - from, true
