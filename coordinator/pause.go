@@ -129,10 +129,11 @@ func (c *Coordinator) keepPauses(ctx context.Context, pauses map[string]int64) e
 	return nil
 }
 
+// pauseState is what a pause looks like; until is 0 when there is none.
 func (c *Coordinator) pauseState(until int64) *PauseState {
-	left := until - c.clock().UnixMilli()
-	if left <= 0 {
+	if until == 0 {
 		return &PauseState{}
 	}
+	left := max(until-c.clock().UnixMilli(), 1)
 	return &PauseState{Paused: true, Until: time.UnixMilli(until).UTC().Format(time.RFC3339), Seconds: int((left + 999) / 1000)}
 }
