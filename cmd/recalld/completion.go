@@ -86,6 +86,8 @@ func completeValues(c *cobra.Command) {
 		"precision":     {"strict", "balanced", "lenient"},
 		"to":            {"jsonl", "cpersona"},
 		"vectors":       {"keep", "drop"},
+		"server":        {serverAuto, serverRequire, serverEmbedded},
+		"tools":         {"usual", "all"},
 		"type":          {ingest.TypeMemory, ingest.TypeEpisode},
 	} {
 		if c.LocalNonPersistentFlags().Lookup(name) == nil && c.PersistentFlags().Lookup(name) == nil {
