@@ -64,8 +64,8 @@ type Estimate struct {
 }
 
 // What a record takes on disk beside its text and its vector, and how many times
-// its text is there with the indexes of words and trigrams. Measured on 100,000
-// records (docs/import.md).
+// its text is there with the indexes of words and trigrams: about, and rather too
+// much than too little.
 const (
 	recordBytes = 700
 	textTimes   = 4

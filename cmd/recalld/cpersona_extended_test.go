@@ -208,8 +208,8 @@ func TestCPersonaAtScale(t *testing.T) {
 	if r.Stored != scaleRows || len(r.Vectors) != 1 || r.Vectors[0].Kept != scaleRows {
 		t.Fatalf("%+v, vectors %+v", r, r.Vectors)
 	}
-	ask := func(query string) (answer coordinator.RecallResponse) {
-		args := append([]string{"recall", "--json", "--agent", "scale", "--full", "--gate", "off", query}, flags...)
+	ask := func(query string, more ...string) (answer coordinator.RecallResponse) {
+		args := append(append([]string{"recall", "--json", "--agent", "scale", "--full", "--gate", "off", query}, flags...), more...)
 		if err := json.Unmarshal([]byte(recalldDo(t, args...)), &answer); err != nil {
 			t.Fatal(err)
 		}
@@ -224,28 +224,32 @@ func TestCPersonaAtScale(t *testing.T) {
 	queries := scaleQueries(50)
 	var theirs [][]string
 	c.do("recall", map[string]any{"agent": "scale", "queries": queries, "limit": 10}, &theirs)
-	same, together, shown := 0, 0, 0
-	for i, query := range queries {
-		var ours []string
-		for _, row := range ask(query).Rows {
-			ours = append(ours, row.Content)
-		}
-		both := 0
-		for _, text := range theirs[i] {
-			if slices.Contains(ours, text) {
-				both++
+	for _, setting := range []struct {
+		name string
+		more []string
+	}{
+		{"as it comes", nil},
+		{"its fusion", []string{"--fusion", "rrf"}},
+		{"its words and fusion", []string{"--lexical", "fts", "--fusion", "rrf"}},
+	} {
+		same, together, shown := 0, 0, 0
+		for i, query := range queries {
+			var ours []string
+			for _, row := range ask(query, setting.more...).Rows {
+				ours = append(ours, row.Content)
+			}
+			left := without(theirs[i], ours)
+			together += len(theirs[i]) - len(left)
+			shown += len(theirs[i])
+			if len(left) == 0 {
+				same++
+			}
+			if i < 6 {
+				t.Logf("%q, %s\n  only theirs: %q\n  only ours:   %q", query, setting.name, left, without(ours, theirs[i]))
 			}
 		}
-		together += both
-		shown += len(theirs[i])
-		if both == len(theirs[i]) {
-			same++
-		}
-		if i < 8 {
-			t.Logf("%q\n  only theirs: %q\n  only ours:   %q", query, without(theirs[i], ours), without(ours, theirs[i]))
-		}
+		t.Logf("%s: of %d queries %d top tens are equal as sets, %d of their %d rows are in ours", setting.name, len(queries), same, together, shown)
 	}
-	t.Logf("%d queries: %d top tens equal as sets, %d of their %d rows in ours", len(queries), same, together, shown)
 }
 
 func without(all, others []string) (left []string) {
