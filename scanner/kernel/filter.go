@@ -55,23 +55,23 @@ func full(found []uint32) bool {
 func hamming(words int, codes, query []byte, out *[chunk]uint16) {
 	rows := len(codes) / (8 * words)
 	row, q := unsafe.Pointer(unsafe.SliceData(codes)), unsafe.Pointer(unsafe.SliceData(query))
-	order := inTurns
-	if rows < chunk {
-		order = inOrder
+	turns := 0
+	if rows == chunk {
+		turns = bits.Len(uint(len(codes)/page)) - 1
 	}
 	switch words {
 	case 4:
-		hamming4(row, q, rows, order, out)
+		hamming4(row, q, rows, turns, out)
 	case 6:
-		hamming6(row, q, rows, order, out)
+		hamming6(row, q, rows, turns, out)
 	case 8:
-		hamming8(row, q, rows, order, out)
+		hamming8(row, q, rows, turns, out)
 	case 12:
-		hamming12(row, q, rows, order, out)
+		hamming12(row, q, rows, turns, out)
 	case 16:
-		hamming16(row, q, rows, order, out)
+		hamming16(row, q, rows, turns, out)
 	case 24:
-		hamming24(row, q, rows, order, out)
+		hamming24(row, q, rows, turns, out)
 	default:
 		for i := range rows {
 			d := 0
@@ -83,21 +83,14 @@ func hamming(words int, codes, query []byte, out *[chunk]uint16) {
 	}
 }
 
-// An order in which a chunk is read: row i & mask << 5 | i >> shift comes at step
-// i. Go cannot ask for memory ahead of time, but processors do so by themselves,
-// for several places at once: reading eight parts of a chunk in turns takes a
-// third less time than reading one after the other.
-type order struct {
-	mask  uint8
-	shift uint8
-}
+// page is how much of memory processors read ahead in by themselves.
+const page = 4096
 
-var (
-	inOrder = order{}
-	inTurns = order{mask: 7, shift: 3}
-)
-
-func (o order) row(i int) uint8 { return uint8(i)&o.mask<<5 | uint8(i)>>(o.shift&7) }
+// inTurns returns the row of a chunk to read at step i. Go cannot ask for memory
+// ahead of time, but processors do so by themselves, in several pages at once: a
+// chunk that is read in 1<<turns places in turns takes a third less time than one
+// that is read from end to end.
+func inTurns(i, turns int) uint8 { return bits.RotateLeft8(uint8(i), -turns) }
 
 func words1(a, b unsafe.Pointer) int { return bits.OnesCount64(*(*uint64)(a) ^ *(*uint64)(b)) }
 
@@ -111,50 +104,50 @@ func words4(a, b unsafe.Pointer) int {
 	return bits.OnesCount64(x[0]^y[0]) + bits.OnesCount64(x[1]^y[1]) + bits.OnesCount64(x[2]^y[2]) + bits.OnesCount64(x[3]^y[3])
 }
 
-func hamming4(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+func hamming4(row, q unsafe.Pointer, rows, turns int, out *[chunk]uint16) {
 	for i := range rows {
-		j := o.row(i)
+		j := inTurns(i, turns)
 		r := unsafe.Add(row, int(j)*32)
 		out[j] = uint16(words4(r, q))
 	}
 }
 
-func hamming6(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+func hamming6(row, q unsafe.Pointer, rows, turns int, out *[chunk]uint16) {
 	for i := range rows {
-		j := o.row(i)
+		j := inTurns(i, turns)
 		r := unsafe.Add(row, int(j)*48)
 		out[j] = uint16(words4(r, q) + words2(unsafe.Add(r, 32), unsafe.Add(q, 32)))
 	}
 }
 
-func hamming8(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+func hamming8(row, q unsafe.Pointer, rows, turns int, out *[chunk]uint16) {
 	for i := range rows {
-		j := o.row(i)
+		j := inTurns(i, turns)
 		r := unsafe.Add(row, int(j)*64)
 		out[j] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)))
 	}
 }
 
-func hamming12(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+func hamming12(row, q unsafe.Pointer, rows, turns int, out *[chunk]uint16) {
 	for i := range rows {
-		j := o.row(i)
+		j := inTurns(i, turns)
 		r := unsafe.Add(row, int(j)*96)
 		out[j] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) + words4(unsafe.Add(r, 64), unsafe.Add(q, 64)))
 	}
 }
 
-func hamming16(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+func hamming16(row, q unsafe.Pointer, rows, turns int, out *[chunk]uint16) {
 	for i := range rows {
-		j := o.row(i)
+		j := inTurns(i, turns)
 		r := unsafe.Add(row, int(j)*128)
 		out[j] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) + words4(unsafe.Add(r, 64), unsafe.Add(q, 64)) +
 			words4(unsafe.Add(r, 96), unsafe.Add(q, 96)))
 	}
 }
 
-func hamming24(row, q unsafe.Pointer, rows int, o order, out *[chunk]uint16) {
+func hamming24(row, q unsafe.Pointer, rows, turns int, out *[chunk]uint16) {
 	for i := range rows {
-		j := o.row(i)
+		j := inTurns(i, turns)
 		r := unsafe.Add(row, int(j)*192)
 		out[j] = uint16(words4(r, q) + words4(unsafe.Add(r, 32), unsafe.Add(q, 32)) + words4(unsafe.Add(r, 64), unsafe.Add(q, 64)) +
 			words4(unsafe.Add(r, 96), unsafe.Add(q, 96)) + words4(unsafe.Add(r, 128), unsafe.Add(q, 128)) + words4(unsafe.Add(r, 160), unsafe.Add(q, 160)))
