@@ -40,7 +40,7 @@ func components(r *rand.Rand, n int, kind string) []byte {
 	return b
 }
 
-// BR-049, DECISIONS 22: dot products and norms are exact and equal on every path.
+// DECISIONS 22: dot products and norms are exact and equal on every path.
 func TestDotsAndNormsAreExact(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 4))
