@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -118,7 +119,10 @@ func TestBlockIndexEqualsTheFile(t *testing.T) {
 		index := arm.NewCodes(arm.NewMatrices(rapid.SampledFrom([]int64{0, 1_500, 1 << 20}).Draw(rt, "limit")))
 		random := rand.New(rand.NewPCG(seed, 2))
 		ask := func(view *sqlite.View) {
-			q := question(rt, view, scene, random)
+			q, err := question(view, scene.Models, scene.Refs, random)
+			if err != nil {
+				rt.Fatal(err)
+			}
 			got, err := index.Nearest(ctx, view, q)
 			if err != nil {
 				rt.Fatal(err)
@@ -182,25 +186,78 @@ func TestBlockIndexEqualsTheFile(t *testing.T) {
 	})
 }
 
-func question(t *rapid.T, view *sqlite.View, s *blocktest.Scene, r *rand.Rand) arm.BlockQuery {
-	cells, err := view.Cells(memory.Scope{Agent: []string{"mia", "ken"}[r.IntN(2)]})
+// DECISIONS 4: searches on snapshots of different ages share the kept codes while
+// sets come and move.
+func TestConcurrentBlockSearchesSeeTheirSnapshots(t *testing.T) {
+	ctx := t.Context()
+	store, err := sqlite.Open(ctx, filepath.Join(t.TempDir(), "recall.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := arm.BlockQuery{Model: s.Models[r.IntN(2)], Dims: blocktest.Dims, Code: memory.Signs(blocktest.Vector(r)), Rows: 1 + r.IntN(30), Parents: 1 + r.IntN(10),
-		PerParent: []int{0, 3, 64}[r.IntN(3)], Most: []int{0, 1, 7, 40}[r.IntN(4)]}
+	defer store.Close()
+	scene, err := blocktest.NewScene(ctx, store, 11, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs := slices.Clone(scene.Refs)
+	index := arm.NewCodes(arm.NewMatrices(1 << 20))
+	var readers sync.WaitGroup
+	for i := range 4 {
+		r := rand.New(rand.NewPCG(uint64(i), 21))
+		readers.Go(func() {
+			for range 60 {
+				view, err := store.ViewRecords(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				q, err := question(view, scene.Models, refs, r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, err1 := index.Nearest(ctx, view, q)
+				want, err2 := plain(view, q)
+				view.Close()
+				if err1 != nil || err2 != nil || !slices.Equal(got.Rows, want.Rows) || !slices.Equal(got.Parents, want.Parents) {
+					t.Errorf("got %+v, want %+v (%v, %v)", got, want, err1, err2)
+					return
+				}
+			}
+		})
+	}
+	for i := range 40 {
+		if i%2 == 0 {
+			err = scene.Add(ctx, blocktest.Cells()[i%6], 2+i%5)
+		} else {
+			err = scene.Move(ctx, refs[i%len(refs)])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	readers.Wait()
+}
+
+// question is a random one about one agent's records.
+func question(view *sqlite.View, models [2]int64, refs []memory.Ref, r *rand.Rand) (arm.BlockQuery, error) {
+	cells, err := view.Cells(memory.Scope{Agent: []string{"mia", "ken"}[r.IntN(2)]})
+	q := arm.BlockQuery{
+		Model: models[r.IntN(2)], Dims: blocktest.Dims, Code: memory.Signs(blocktest.Vector(r)), Rows: 1 + r.IntN(30), Parents: 1 + r.IntN(10),
+		PerParent: []int{0, 3, 64}[r.IntN(3)], Most: []int{0, 1, 7, 40}[r.IntN(4)],
+	}
 	for _, c := range cells {
 		q.Cells = append(q.Cells, c.ID)
 	}
 	r.Shuffle(len(q.Cells), func(i, j int) { q.Cells[i], q.Cells[j] = q.Cells[j], q.Cells[i] })
 	if r.IntN(3) == 0 {
 		q.Only = &arm.Subset{Episodes: r.IntN(2) == 0}
-		for _, ref := range s.Refs {
+		for _, ref := range refs {
 			if ref.Kind == memory.KindMemory && r.IntN(2) == 0 {
 				q.Only.Memories = append(q.Only.Memories, ref.ID)
 			}
 		}
 		slices.Sort(q.Only.Memories)
 	}
-	return q
+	return q, err
 }
