@@ -19,7 +19,7 @@ type ReachOptions struct {
 	Records int    // distractors beside the written records
 	Limit   int    // targets of each family at most, 0 for all
 	// Overrides are settings, such as those of the embedding model. The bench sets
-	// blocks.retrieve and blocks.parent_cap itself.
+	// blocks.retrieve itself.
 	Overrides map[string]string
 	Progress  coordinator.Progress // counts questions; may be nil
 	Clock     func() time.Time
@@ -60,10 +60,10 @@ type ReachFamily struct {
 	// re-ranked vectors.
 	Hamming map[string]map[string]ReachCount `json:"hamming"`
 	Rerank  map[string]map[string]ReachCount `json:"rerank"`
-	// LostByRerank are the targets that codes reach at the default cap and depth and
-	// the re-rank does not.
+	// LostByRerank are the targets that codes reach at the cap in force and the
+	// arm's depth, and the re-rank does not.
 	LostByRerank []string       `json:"lost_by_rerank"`
-	Misses       map[string]int `json:"misses"` // at the default setting, each target under one cause
+	Misses       map[string]int `json:"misses"` // of the recalls with blocks, each target under one cause
 	AllArms      ReachArms      `json:"all_arms"`
 	// Moved counts rows of the answers before that are not at the same place with
 	// the same score after. There may be none.

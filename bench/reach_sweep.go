@@ -11,17 +11,21 @@ import (
 	"recalld/sqlite"
 )
 
-// The arm's re-rank depth, in rows, and its cap on a record's blocks.
-const (
-	defaultDepth = 200
-	defaultCap   = 64
-)
+// defaultDepth is the arm's re-rank depth, in rows.
+const defaultDepth = 200
 
 // reachDepths is the grid of re-rank depths, in rows; 0 is all.
 func reachDepths() []int { return []int{50, 100, defaultDepth, 0} }
 
-// reachCaps is the grid of caps on a record's blocks; 0 is none.
-func reachCaps() []int { return []int{defaultCap, 256, 0} }
+// reachCaps is the grid of caps on a record's blocks, with the one in force; 0 is
+// none.
+func reachCaps(inForce int) []int {
+	caps := []int{64, 256, 0}
+	if !slices.Contains(caps, inForce) {
+		caps = append(caps, inForce)
+	}
+	return caps
+}
 
 // named is a cap or a depth as a key of the report.
 func named(n int, none string) string {
@@ -75,9 +79,9 @@ func (t *reachTrial) newSweep(settings ReachSettings) (*reachSweep, error) {
 // sweptQuestion is what the sweep says of one question.
 type sweptQuestion struct {
 	hamming, rerank map[string]map[string]ReachCount
-	scanned         bool // a block of the statement took part under the default cap
-	pooled          bool // the record is in the default ranking
-	lost            bool // codes reach it and vectors do not, at the default setting
+	scanned         bool // a block of the statement took part under the cap in force
+	pooled          bool // the record is in the ranking that recalls have
+	lost            bool // codes reach it and vectors do not, at the cap in force
 }
 
 // question ranks all blocks of the scope under every cap of the grid. rows are the
@@ -103,7 +107,7 @@ func (s *reachSweep) question(q reachQuestion, rows []reachRow) (out sweptQuesti
 	if err != nil {
 		return out, err
 	}
-	for _, limit := range reachCaps() {
+	for _, limit := range reachCaps(s.settings.ParentCap) {
 		scored := all
 		if limit > 0 {
 			scored = slices.DeleteFunc(slices.Clone(all), func(b scoredBlock) bool { return b.Index >= limit })
@@ -117,7 +121,7 @@ func (s *reachSweep) question(q reachQuestion, rows []reachRow) (out sweptQuesti
 			key := named(depth, "all")
 			hamming[key] = reachCount(fold(scored[:n], byCode), ref, rows, s.settings.Reserved)
 			rerank[key] = reachCount(fold(scored[:n], byVector), ref, rows, s.settings.Reserved)
-			if limit == defaultCap && depth == defaultDepth {
+			if limit == s.settings.ParentCap && depth == defaultDepth {
 				out.pooled = rerank[key].Pool > 0
 				out.lost = hamming[key].Reached > rerank[key].Reached
 			}
@@ -215,7 +219,7 @@ func (s *reachSweep) scanned(ref memory.Ref, target memory.Span) (bool, error) {
 	spans, _, err := s.view.BlockSpans(s.model, ref)
 	for i, b := range spans {
 		inside := b.Start < target.End && target.Start < b.End && !b.Unembeddable
-		if inside && i < defaultCap {
+		if inside && (s.settings.ParentCap == 0 || i < s.settings.ParentCap) {
 			return true, err
 		}
 	}

@@ -56,7 +56,7 @@ func (t *reachTrial) serve(retrieve bool) (err error) {
 	if settings == nil {
 		settings = map[string]string{}
 	}
-	settings["blocks.retrieve"], settings["blocks.parent_cap"] = strconv.FormatBool(retrieve), strconv.Itoa(defaultCap)
+	settings["blocks.retrieve"] = strconv.FormatBool(retrieve)
 	t.service, err = coordinator.New(t.ctx, coordinator.Config{Store: t.store, Overrides: settings, Clock: t.o.Clock})
 	return err
 }

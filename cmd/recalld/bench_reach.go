@@ -22,6 +22,7 @@ others, without and with the block arm. docs/benchmarks/reach.md says what is
 counted. --path adds questions to LoCoMo's sessions joined into long records.`,
 		Example: `  recalld bench reach --json
   recalld bench reach --path ./locomo --json
+  recalld bench reach --set blocks.parent_cap=0 --json
   recalld bench reach --records 500 --limit 30`,
 		Args: exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
