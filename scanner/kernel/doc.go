@@ -12,7 +12,7 @@
 // # int8
 //
 // [Values] are rows of signed bytes. [Values.Dots] and [Values.Norms] are for a
-// list of rows to re-rank (BR-049), [BoundScan] reads a range and keeps every
+// list of rows to re-rank (DECISIONS 22), [BoundScan] reads a range and keeps every
 // row that, within its error, could be among the best (DECISIONS 20).
 //
 // # Paths
