@@ -457,3 +457,27 @@ func TestBlockStatsOfAScope(t *testing.T) {
 		}
 	})
 }
+
+// TestOneSweepPublishes: of two who took the same batch one publishes it; the
+// other is refused and leaves nothing.
+// BR-110
+func TestOneSweepPublishes(t *testing.T) {
+	s, path := openStore(t, sqlite.Options{Clock: fixed})
+	m := measured(t, s, 9)
+	store(t, s, notes("a", 1, 3)...)
+	if err := s.BeginBlocks(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	first, second := next(t, s, m, 2, 1_000), next(t, s, m, 3, 1_000)
+	if built := finish(t, s, second, outcomes(second, setsOf(m))...); built != 3 {
+		t.Errorf("%d", built)
+	}
+	before := rows(t, path, "SELECT max(seq) AS seq FROM index_changes")
+	if n, err := s.FinishBlocks(t.Context(), first, outcomes(first, setsOf(m))); !errors.Is(err, sqlite.ErrMarkMoved) || n != 0 {
+		t.Errorf("%d, %v", n, err)
+	}
+	if after := rows(t, path, "SELECT max(seq) AS seq FROM index_changes"); !slices.Equal(before, after) {
+		t.Errorf("it left %v after %v", after, before)
+	}
+	sound(t, s, "missing_vectors")
+}
