@@ -296,7 +296,7 @@ func TestTextDropsBlocksAndCellsKeepThem(t *testing.T) {
 }
 
 // TestOnlyCurrentSetsAreRead: one case for every reason of not being current.
-// BR-042, BR-104, BR-107, BR-119, BR-144
+// BR-042, BR-104, BR-107, BR-119, BR-144, BR-150
 func TestOnlyCurrentSetsAreRead(t *testing.T) {
 	for reason, damage := range map[string]string{
 		"text":              "UPDATE block_set SET revision = x'00112233445566778899aabbccddeeff'",

@@ -15,7 +15,7 @@ import (
 // TestSchemaGolden holds the whole schema of a new file: a change to it is a
 // visible change to testdata/schema, and needs a migration of its own once
 // released. Rewrite with -rewrite.
-// DECISIONS 8, RR-010
+// DECISIONS 8, RR-010, BR-027, BR-089
 func TestSchemaGolden(t *testing.T) {
 	s, err := Open(context.Background(), filepath.Join(t.TempDir(), "recall.db"), Options{})
 	if err != nil {
