@@ -129,6 +129,32 @@ func harm(rng *rand.Rand, whole []byte) []byte {
 	}
 }
 
+// What nothing can be read without is verified when the file is opened.
+//
+// DECISIONS 30
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	rows := sampleValues(1, 256, 40)
+	for _, name := range []string{write(t, dir, spec(Signs, 256), sampleRows(1, Signs, 256, 40)), writeValues(t, dir, 256, 1, rows)} {
+		whole := read(t, dir, name)
+		for what, at := range map[string]int{"mark": 3, "counts": 146, "sum": 400, "zeroes": 3000, "list at the end": len(whole) - 1, "length": len(whole)} {
+			b := append(bytes.Clone(whole), 0)
+			if at < len(whole) {
+				b = b[:len(whole)]
+				b[at] ^= 1
+			}
+			replace(t, dir, name, b)
+			s, err := OpenSegment(dir, name, source(256))
+			if filepath.Ext(name) == ValuesSuffix {
+				_, err = OpenValues(dir, name, source(256))
+			}
+			if !errors.Is(err, ErrDamaged) {
+				t.Errorf("%s of %s is opened: %v, %v", what, name, s, err)
+			}
+		}
+	}
+}
+
 // A chunk that nobody reads may be damaged; the others answer. The error says
 // where.
 //

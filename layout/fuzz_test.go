@@ -1,13 +1,45 @@
 package layout
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"testing"
 
 	"recalld/memory"
 )
+
+// A file that the fuzzer gets at is one of a few, cut or longer, with some bytes
+// replaced: small inputs that reach every byte.
+type fuzzed struct {
+	wholes [][]byte
+	suffix string
+}
+
+// apply makes the file of an input. Three bytes of a patch are a place, of which
+// every second one is among the first 512, and what to put there.
+func (f fuzzed) apply(which uint8, grow int16, patch []byte) []byte {
+	whole := f.wholes[int(which)%len(f.wholes)]
+	b := make([]byte, max(0, len(whole)+int(grow)))
+	copy(b, whole)
+	for ; len(patch) >= 3 && len(b) > 0; patch = patch[3:] {
+		at := int(binary.LittleEndian.Uint16(patch))
+		if at%2 == 0 {
+			at = at / 2 % 512
+		}
+		b[at%len(b)] = patch[2]
+	}
+	return b
+}
+
+func (f fuzzed) seed(add func(...any)) {
+	for i := range f.wholes {
+		for _, mended := range []bool{true, false} {
+			add(uint8(i), int16(0), []byte{0, 0, 'R'}, mended)
+			add(uint8(i), int16(-8), []byte{0x20, 1, 3, 0x21, 17, 255}, mended)
+			add(uint8(i), int16(64), []byte{0x20, 1, 9, 0x41, 16, 1}, mended)
+		}
+	}
+}
 
 // No bytes make the reader panic or leave the file, and rows are always inside it.
 // mended bytes have right checksums, so that what is behind them is reached.
@@ -17,30 +49,33 @@ func FuzzOpenSegment(f *testing.F) {
 	dir := f.TempDir()
 	lean := spec(Signs, 65)
 	lean.Lean = true
+	files := fuzzed{suffix: SegmentSuffix}
 	for _, s := range []Spec{spec(Signs, 64), lean, spec(Int8, 5)} {
-		b := read(f, dir, write(f, dir, s, sampleRows(1, s.Kind, s.Dims, 12)))
-		f.Add(b, true)
-		f.Add(b, false)
+		files.wholes = append(files.wholes, read(f, dir, write(f, dir, s, sampleRows(1, s.Kind, s.Dims, 12))))
 	}
-	f.Fuzz(func(t *testing.T, b []byte, mended bool) {
-		if len(b) < HeaderBytes {
-			if _, err := newSegment(&mapped{name: "short", bytes: b}, source(64)); err == nil {
-				t.Error("a file without a header opens")
-			}
-			return
-		}
-		b = bytes.Clone(b)
-		if mended {
-			mendSegment(b)
-		}
-		of, _ := page(b).source()
-		s, err := newSegment(&mapped{name: addressOf(b[:HeaderBytes], SegmentSuffix), bytes: b}, of)
+	files.seed(f.Add)
+	f.Fuzz(func(t *testing.T, which uint8, grow int16, patch []byte, mended bool) {
+		b := files.apply(which, grow, patch)
+		name, of := files.identify(b, mended, mendSegment)
+		s, err := newSegment(&mapped{name: name, bytes: b}, of)
 		if err != nil {
 			known(t, err)
 			return
 		}
 		useSegment(t, s)
 	})
+}
+
+// identify returns the name and the source that let a file be opened.
+func (f fuzzed) identify(b []byte, mended bool, mend func([]byte)) (name string, of Source) {
+	if len(b) < HeaderBytes {
+		return "short", of
+	}
+	if mended {
+		mend(b)
+	}
+	of, _ = page(b).source()
+	return addressOf(b[:HeaderBytes], f.suffix), of
 }
 
 // known fails for an error that is none of the package's kinds.
@@ -143,22 +178,12 @@ func useSegment(t *testing.T, s *Segment) {
 // DECISIONS 30
 func FuzzOpenValues(f *testing.F) {
 	dir := f.TempDir()
-	b := read(f, dir, writeValues(f, dir, 5, 1, sampleValues(1, 5, 12)))
-	f.Add(b, true)
-	f.Add(b, false)
-	f.Fuzz(func(t *testing.T, b []byte, mended bool) {
-		if len(b) < HeaderBytes {
-			if _, err := newValues(&mapped{name: "short", bytes: b}, source(64)); err == nil {
-				t.Error("a file without a header opens")
-			}
-			return
-		}
-		b = bytes.Clone(b)
-		if mended {
-			mendValues(b)
-		}
-		of, _ := page(b).source()
-		v, err := newValues(&mapped{name: addressOf(b[:HeaderBytes], ValuesSuffix), bytes: b}, of)
+	files := fuzzed{[][]byte{read(f, dir, writeValues(f, dir, 5, 1, sampleValues(1, 5, 12))), read(f, dir, writeValues(f, dir, 64, 1, sampleValues(1, 64, 5)))}, ValuesSuffix}
+	files.seed(f.Add)
+	f.Fuzz(func(t *testing.T, which uint8, grow int16, patch []byte, mended bool) {
+		b := files.apply(which, grow, patch)
+		name, of := files.identify(b, mended, mendValues)
+		v, err := newValues(&mapped{name: name, bytes: b}, of)
 		if err != nil {
 			known(t, err)
 			return

@@ -172,6 +172,17 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// A record's first row may be any block.
+func TestBlocksMayBeginAnywhere(t *testing.T) {
+	dir := t.TempDir()
+	var rows []Row
+	for _, r := range []struct{ id, block int }{{1, 3}, {1, 4}, {2, 0}, {3, 1_000_000}, {3, 1_000_001}} {
+		rows = append(rows, Row{Ref: memory.Ref{Kind: memory.KindEpisode, ID: int64(r.id)}, Block: r.block, Code: make([]byte, 8)})
+	}
+	s := spec(Signs, 64)
+	checkAgainst(t, open(t, dir, write(t, dir, s, rows), s.Source), s, rows)
+}
+
 // A segment without rows is one.
 func TestEmptyFiles(t *testing.T) {
 	dir := t.TempDir()
