@@ -10,12 +10,12 @@ import (
 	"recalld/sqlite"
 )
 
-// longestWay is how long one record's blocks wait for recalls at most, so that a
-// server that is always asked still builds more than a hundred records a second.
+// longestWay is how long one record's blocks wait for recalls and stores at most, so
+// that a server that always works still builds more than a hundred records a second.
 const longestWay = 8 * time.Millisecond
 
-// giveWay waits while a recall is under way: whoever asks is waiting, and nobody
-// waits for blocks.
+// giveWay waits while a recall or a store is under way: whoever asked is waiting, and
+// nobody waits for blocks.
 func (c *Coordinator) giveWay(ctx context.Context) {
 	const look = time.Millisecond
 	for waited := time.Duration(0); waited < longestWay && c.asking.Load() > 0 && ctx.Err() == nil; waited += look {

@@ -54,7 +54,7 @@ type Coordinator struct {
 	seed      uint64
 	overrides map[string]string
 
-	asking   atomic.Int64 // recalls under way
+	asking   atomic.Int64 // recalls and stores under way
 	settings sync.Mutex   // one change of settings at a time
 	inForce  atomic.Pointer[Policy]
 	held     atomic.Pointer[map[string]int64] // pauses of agents' writes, once read

@@ -43,6 +43,8 @@ func (c *Coordinator) Store(ctx context.Context, r StoreRequest) (StoreResponse,
 			b.reject(i, err)
 		}
 	}
+	c.asking.Add(1)
+	defer c.asking.Add(-1)
 	if err := c.embedBatch(ctx, &b); err != nil {
 		return StoreResponse{}, fmt.Errorf("store: %w", err)
 	}
