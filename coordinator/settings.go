@@ -37,7 +37,7 @@ func registry() []setting {
 		number("fusion.weight.fts", 1, 0, 100, "share of each FTS arm", func(p *Policy) *float64 { return &p.WeightFTS }),
 		number("vector.threshold", .3, -1, 1, "lowest cosine that the vector arm admits, for agents without a calibrated one", func(p *Policy) *float64 { return &p.VectorMin }),
 		number("vector.threshold_factor", .5, 0, 1, "factor on that cosine when arms are fused", func(p *Policy) *float64 { return &p.VectorPart }),
-		integer("vector.cache_mib", 256, 0, 65_536, "memory for record vectors, in MiB; 0 reads them from the file at every recall", func(p *Policy) *int { return &p.VectorCacheMiB }),
+		integer("vector.cache_mib", 256, 0, 65_536, "memory for record vectors and block codes, in MiB; 0 reads them from the file at every recall", func(p *Policy) *int { return &p.VectorCacheMiB }),
 		toggle("gate.fused", true, "use calibrated thresholds for fused scores", func(p *Policy) *bool { return &p.GateFused }),
 		toggle("gate.relative", false, "gate fused scores by the size of the scope when no threshold was calibrated, as the reference does", func(p *Policy) *bool { return &p.GateRelative }),
 		toggle("gate.autocut", true, "cut below the largest gap of confidence or cosine scores", func(p *Policy) *bool { return &p.Autocut }),

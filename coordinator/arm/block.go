@@ -42,9 +42,9 @@ type BlockCandidate struct {
 type BlockRanking struct {
 	Order      string // of all candidates: two scales never share one order (BR-053)
 	Candidates []BlockCandidate
-	Scanned    int64
-	Cut        bool // blocks were left out because of BlockLimits.Scan
-	TwoModels  bool // ranks of two models were merged
+	Scanned    int64 // blocks compared, of the model with most
+	Cut        bool  // blocks were left out because of BlockLimits.Scan
+	TwoModels  bool  // ranks of two models were merged
 }
 
 // Blocks ranks records by their nearest block: coarsely by code, then the
@@ -85,7 +85,7 @@ func (b *Blocks) Search(ctx context.Context, view *sqlite.View, s BlockSearch) (
 		if f.scored == nil && len(f.Rows) > 0 {
 			r.Order = OrderHamming
 		}
-		r.Scanned += f.Scanned
+		r.Scanned = max(r.Scanned, f.Scanned)
 		r.Cut = r.Cut || f.Cut
 		found = append(found, f)
 	}

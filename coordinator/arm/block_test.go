@@ -273,6 +273,37 @@ func TestModelsMergeByRank(t *testing.T) {
 	}
 }
 
+// BR-053, DECISIONS 10: while two models are searched, a vector that one of them
+// lacks puts the ranks of both into the order of codes: one answer has one order.
+func TestModelsShareOneOrder(t *testing.T) {
+	s := newShelf(t, 64)
+	next := *s
+	var err error
+	if next.model, err = s.store.PutModel(t.Context(), sqlite.Model{Backend: "test", Name: "next", Dims: 64, State: sqlite.ModelBuilding, Probes: [][]float32{turned(.5, 64)}}); err != nil {
+		t.Fatal(err)
+	}
+	a := s.add(t, "甲。乙。", block{9, .9}, block{60, .1})
+	b := s.add(t, "One. Two.", block{8, .2}, block{60, .1})
+	next.fill(t, a, "甲。乙。", block{5, .3}, block{60, .1})
+	q := s.search(10)
+	q.Vectors = append(q.Vectors, ModelVector{Model: next.model, Vector: turned(1, 64)})
+	real := NewCodes(NewMatrices(1 << 20))
+	for order, index := range map[string]BlockIndex{OrderVector: real, OrderHamming: lists{real, BlockHit{mem(99), 0, 61}}} {
+		got, err := NewBlocks(zeroCode{index}).Search(t.Context(), s.view(t), q)
+		if err != nil || got.Order != order || !got.TwoModels || got.Scanned != 4 && order == OrderVector {
+			t.Fatalf("%s: %+v, %v", order, got, err)
+		}
+		seen := map[memory.Ref]int{}
+		for _, c := range got.Candidates {
+			seen[c.Ref]++
+		}
+		// By code the first model has b before a; by vector a is first in both.
+		if seen[a] != 1 || seen[b] != 1 || got.Candidates[0].Ref != a || order == OrderVector && got.Candidates[0].Model != s.model {
+			t.Errorf("%s: %+v", order, got.Candidates)
+		}
+	}
+}
+
 // BR-200: the block that a record is quoted from is the nearest by vector, the
 // first of equal ones, and never one without a vector.
 func TestBestBlock(t *testing.T) {
