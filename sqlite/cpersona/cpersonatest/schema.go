@@ -1,8 +1,3 @@
-// Package cpersonatest makes files of the shape of CPersona's for tests: the
-// tables that an import reads, with the columns, types and defaults of the real
-// ones. A test that is tagged extended holds it against the real package.
-//
-// It refuses nothing: tests also make files that are wrong.
 package cpersonatest
 
 import (
