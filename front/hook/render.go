@@ -54,7 +54,8 @@ func Context(answer *coordinator.RecallResponse, limit int) string {
 		}
 		if room := left - memory.Len(head) - memory.Len(cutMark) - 1; room >= leastPart {
 			part, _ := memory.Prefix(text, room)
-			add(head + part + cutMark + "\n")
+			// A cut inside a line's indent would leave half of it.
+			add(head + strings.TrimRightFunc(part, unicode.IsSpace) + cutMark + "\n")
 		}
 		break
 	}
