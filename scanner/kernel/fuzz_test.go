@@ -9,8 +9,8 @@ import (
 // every path with the oracle.
 func FuzzScan(f *testing.F) {
 	r := rand.New(rand.NewPCG(15, 16))
-	f.Add(random(r, 3000), uint8(3), uint16(10), uint16(0), uint64(0), uint8(3))
-	f.Add(make([]byte, 9000), uint8(9), uint16(1), uint16(7), uint64(3), uint8(0))
+	f.Add(random(r, 300), uint8(1), uint16(10), uint16(0), uint64(0), uint8(3))
+	f.Add(make([]byte, 160), uint8(0), uint16(1), uint16(7), uint64(3), uint8(0))
 	f.Fuzz(func(t *testing.T, data []byte, width uint8, k, from uint16, seed uint64, blocks uint8) {
 		bits := widths[int(width)%len(widths)]
 		if len(data) < bits/8 {
@@ -35,7 +35,7 @@ func FuzzScan(f *testing.F) {
 		want := oracle(q)
 		for _, p := range Paths() {
 			job := Job{Matrix: m, From: q.from, To: q.to, Queries: []Query{q.query}, Live: q.live, Parents: starts, Path: p}
-			if got := answer(t, job, 1+int(seed%2), 100)[0]; !same(got, want) {
+			if got := answer(t, job, 1, 10)[0]; !same(got, want) {
 				t.Errorf("%s: got %v, want %v", p, got, want)
 			}
 		}
