@@ -94,18 +94,13 @@ func headOf(row coordinator.Row) string {
 // conversation: control and invisible characters go, breaks are indented, and a <
 // that could begin a tag becomes ‹.
 func harmless(text string) string {
+	shown := []rune(strings.Map(shownAs, strings.TrimSpace(text)))
 	var b strings.Builder
-	runes := []rune(strings.TrimSpace(text))
-	for i, r := range runes {
+	for i, r := range shown {
 		switch {
-		case r == '\n' || r == '\u2028' || r == '\u2029':
+		case r == '\n':
 			b.WriteString("\n  ")
-		case r == '\t':
-			b.WriteByte(' ')
-		case r == '\u200c' || r == '\u200d': // joiners belong to words and emoji
-			b.WriteRune(r)
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
-		case r == '<' && i+1 < len(runes) && !unicode.IsSpace(runes[i+1]) && !unicode.IsDigit(runes[i+1]) && runes[i+1] != '=':
+		case r == '<' && i+1 < len(shown) && beginsTag(shown[i+1]):
 			b.WriteRune('‹')
 		default:
 			b.WriteRune(r)
@@ -113,6 +108,24 @@ func harmless(text string) string {
 	}
 	return b.String()
 }
+
+// shownAs is what a character of memory becomes; a negative one is left out.
+func shownAs(r rune) rune {
+	switch {
+	case r == '\n' || r == '\u2028' || r == '\u2029':
+		return '\n'
+	case r == '\t':
+		return ' '
+	case r == '\u200c' || r == '\u200d': // joiners belong to words and emoji
+		return r
+	case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
+		return -1
+	}
+	return r
+}
+
+// beginsTag reports whether a character behind a < could make it a tag.
+func beginsTag(r rune) bool { return !unicode.IsSpace(r) && !unicode.IsDigit(r) && r != '=' }
 
 // Print is a context in one of the formats; "" stays "".
 func Print(format, context string) (string, error) {
