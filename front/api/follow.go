@@ -18,7 +18,7 @@ import (
 // may be nil.
 //
 // Until the client is closed its process counts as present at the server
-// ([Presence]).
+// ([Presence]), from the return of Follow on where a server runs.
 func Follow(dataDir string, revive func(context.Context) error) *Client {
 	found := make(chan struct{}, 1)
 	c := newClient(folderTransport(dataDir, &reviver{revive: revive, found: found}))
@@ -29,10 +29,12 @@ func Follow(dataDir string, revive func(context.Context) error) *Client {
 		stop()
 		<-ended
 	}
+	tried := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.stay(ctx, dataDir)
+		c.stay(ctx, dataDir, sync.OnceFunc(func() { close(tried) }))
 	}()
+	<-tried
 	return c
 }
 

@@ -26,12 +26,16 @@ type Presence struct {
 	close   sync.Once
 }
 
-// NewPresence returns a presence that counts absence from now on; after an idle
-// of 0 or less nobody is ever missed.
+// firstWait is how long a server waits at least for the front that started it.
+const firstWait = time.Minute
+
+// NewPresence returns a presence that misses everybody after the idle time, and
+// the first one after a minute at least; after an idle of 0 or less nobody is
+// ever missed.
 func NewPresence(idle time.Duration) *Presence {
 	p := &Presence{idle: idle, alone: make(chan struct{}), closing: make(chan struct{})}
 	if idle > 0 {
-		p.timer = time.AfterFunc(idle, p.missed)
+		p.timer = time.AfterFunc(max(idle, firstWait), p.missed)
 	}
 	return p
 }
@@ -94,12 +98,13 @@ func (p *Presence) counted(h http.Handler) http.Handler {
 }
 
 // stay holds a presence at the server of the folder until it or ctx ends, and
-// then again each time that a call has found one.
-func (c *Client) stay(ctx context.Context, dataDir string) {
+// then again each time that a call has found one. It calls tried once the first
+// presence holds, or cannot be had.
+func (c *Client) stay(ctx context.Context, dataDir string, tried func()) {
 	transport := folderTransport(dataDir, nil)
 	defer transport.CloseIdleConnections()
 	for ctx.Err() == nil {
-		c.hold(ctx, transport)
+		c.hold(ctx, transport, tried)
 		select {
 		case <-ctx.Done():
 		case <-c.found:
@@ -107,7 +112,8 @@ func (c *Client) stay(ctx context.Context, dataDir string) {
 	}
 }
 
-func (c *Client) hold(ctx context.Context, transport *http.Transport) {
+func (c *Client) hold(ctx context.Context, transport *http.Transport, tried func()) {
+	defer tried()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://recalld"+presencePath, nil)
 	if err != nil {
 		return
@@ -117,6 +123,7 @@ func (c *Client) hold(ctx context.Context, transport *http.Transport) {
 		return
 	}
 	defer answer.Body.Close()
+	tried()
 	// It ends with the server.
 	_, _ = io.Copy(io.Discard, answer.Body)
 }

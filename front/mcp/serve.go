@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -27,7 +28,8 @@ type Options struct {
 	Files   *guard.Folders // where export and import may name files; nil: nowhere
 	Version string         // of the program, told to the client
 	// Again reports whether a call failed because nobody answered it, so that a
-	// tool whose repetition changes nothing is called once more. nil: no call is.
+	// tool whose repetition changes nothing is called again, for some two seconds.
+	// nil: no call is.
 	Again func(error) bool
 	In    io.Reader    // nil: standard input
 	Out   io.Writer    // nil: standard output
@@ -104,7 +106,8 @@ func (s *server) handle(t tool) sdk.ToolHandler {
 		}()
 		ctx, done := whileConnected(ctx)
 		defer done()
-		for again := t.effect != destroys && t.effect != appends; ; again = false {
+		repeatable := t.effect != destroys && t.effect != appends
+		for pause := firstPause; ; pause *= 4 {
 			a, err := readArguments(request.Params.Arguments)
 			if err != nil {
 				return failed(err, nil), nil
@@ -113,11 +116,29 @@ func (s *server) handle(t tool) sdk.ToolHandler {
 			switch {
 			case err == nil:
 				return answer, nil
-			case again && s.again(err) && ctx.Err() == nil:
-				continue
+			case !repeatable || pause > lastPause || !s.again(err) || !waited(ctx, pause):
+				return failed(err, a.names), nil
 			}
-			return failed(err, a.names), nil
 		}
+	}
+}
+
+// Between the repetitions of a call that nobody answered: a server that was
+// killed may take a connection or two before its socket is gone.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
+
+// waited reports whether the pause is over, and ctx is not.
+func waited(ctx context.Context, pause time.Duration) bool {
+	over := time.NewTimer(pause)
+	defer over.Stop()
+	select {
+	case <-over.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
