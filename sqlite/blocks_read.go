@@ -57,33 +57,37 @@ type BlockRow struct {
 	Index int
 }
 
+// blockValues looks at each set once, however many of its blocks are asked for.
+var blockValues = `WITH asked AS (SELECT key AS place, value->>0 AS at, value->>1 AS block FROM json_each(?1)),
+	sets AS MATERIALIZED (SELECT b.key AS at, b.n, b.vectors, b.spans FROM block_set b WHERE b.key IN (SELECT at FROM asked) AND ` + currentSet + `)
+	SELECT a.place, substr(v.value, a.block % ?2 * ?3 + 1, ?3), substr(s.spans, 2 * a.block + 1, 2)
+	FROM asked a CROSS JOIN sets s ON s.at = a.at AND a.block BETWEEN 0 AND s.n - 1 CROSS JOIN block_vec v ON v.id = s.vectors + a.block / ?2`
+
 // BlockValues returns the int8 vectors of blocks, in the order of rows; nil for a
 // block that has none or is not in a current set. It reads the rows that are
 // named and no others, and does not check the scope: the caller holds rows that
 // a search of the scope chose.
 func (v *View) BlockValues(model int64, rows []BlockRow) ([][]byte, error) {
+	values := make([][]byte, len(rows))
 	dims, err := v.dims(model)
+	if err != nil || dims == 0 || len(rows) == 0 {
+		return values, err
+	}
+	asked := make([][2]int64, len(rows))
+	for i, at := range rows {
+		asked[i] = [2]int64{vectorKey(model, at.Ref), int64(at.Index)}
+	}
+	list, err := json.Marshal(asked)
 	if err != nil {
 		return nil, err
 	}
-	values := make([][]byte, len(rows))
-	for i, at := range rows {
-		if at.Index < 0 || dims == 0 {
-			continue
+	err = v.query(blockValues, []any{string(list), blocksPerPart(dims), dims}, func(r row) error {
+		if s := decodeSpans(r.blob(2)); len(s) == 1 && !s[0].Unembeddable {
+			values[r.int(0)] = r.blob(1)
 		}
-		part, within := at.Index/blocksPerPart(dims), at.Index%blocksPerPart(dims)
-		err := v.query("SELECT substr(v.value, ?2, ?3), substr(b.spans, ?4, 2) FROM block_set b JOIN block_vec v ON v.id = b.vectors + ?6 WHERE b.key = ?1 AND b.n > ?5 AND "+currentSet,
-			[]any{vectorKey(model, at.Ref), within*dims + 1, dims, 2*at.Index + 1, at.Index, part}, func(r row) error {
-				if s := decodeSpans(r.blob(1)); len(s) == 1 && !s[0].Unembeddable {
-					values[i] = r.blob(0)
-				}
-				return nil
-			})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return values, nil
+		return nil
+	})
+	return values, err
 }
 
 // BlockSpans returns the blocks of a record under a model; ok is false when it
