@@ -398,8 +398,9 @@ type MergeRequest struct {
 type MergeResponse struct {
 	Merged  MergeCounts `json:"merged"`
 	Skipped MergeCounts `json:"skipped"` // the target had them
-	// Rejected are source records that the target could not take; a move leaves
-	// them where they are.
+	// Rejected are source records that a move left where they are: the target could
+	// not take them, has their message id with another text, or they were changed
+	// meanwhile. A copy names the first alone.
 	Rejected []string `json:"rejected,omitempty"`
 	Moved    int64    `json:"moved,omitempty"`  // records deleted at the source
 	Locked   []string `json:"locked,omitempty"` // locked at the source: copied, and left there

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"recalld/memory"
 	"recalld/sqlite"
@@ -14,9 +15,10 @@ const mergeBatch = 256
 // Merge stores everything of one agent for another one, as an export and an
 // import would: what the target has already is skipped, vectors are made anew,
 // recall counters begin at zero. A target's own profile of a user stays. A move
-// deletes at the source what the target took or had; what is locked there stays
-// and is named. A merge that fails in between has lost nothing, and can be
-// repeated.
+// deletes at the source whatever text the target took or had. What is locked
+// there, what was changed there meanwhile, and what the target has under the same
+// message id with another text stays and is named. A merge that fails in between
+// has lost nothing, and can be repeated.
 func (c *Coordinator) Merge(ctx context.Context, r MergeRequest) (*MergeResponse, error) {
 	mode, err := checkWord("mode", r.Mode, "copy", "move")
 	if err != nil {
@@ -60,8 +62,14 @@ type merge struct {
 	c       *Coordinator
 	request MergeRequest
 	answer  *MergeResponse
-	taken   []memory.Ref // of the source; the target has them
-	users   []string     // of the source, whose profile the target has
+	taken   []taken
+	users   []memory.Profile // of the source, which the target took
+}
+
+// taken is a record of the source and the target's that the store answered with.
+type taken struct {
+	from memory.Ref
+	to   string
 }
 
 // copyAll offers one snapshot of the source to the target.
@@ -126,7 +134,7 @@ func (m *merge) offer(ctx context.Context, view *sqlite.View, records []memory.R
 		default:
 			*merged++
 		}
-		m.taken = append(m.taken, records[i].Ref)
+		m.taken = append(m.taken, taken{records[i].Ref, result.Ref})
 	}
 	return nil
 }
@@ -137,7 +145,7 @@ func (m *merge) copyProfiles(ctx context.Context, view *sqlite.View) error {
 		return err
 	}
 	for _, p := range profiles {
-		held, err := view.Profiles(m.request.Target, &p.UserID, 1)
+		held, err := m.c.Profiles(ctx, m.request.Target, &p.UserID)
 		if err != nil {
 			return err
 		}
@@ -152,31 +160,92 @@ func (m *merge) copyProfiles(ctx context.Context, view *sqlite.View) error {
 		if _, err := m.c.store.PutProfile(ctx, memory.Profile{Agent: m.request.Target, UserID: p.UserID, Content: p.Content}); err != nil {
 			return err
 		}
-		m.users = append(m.users, p.UserID)
+		m.users = append(m.users, p)
 	}
 	return nil
 }
 
 // deleteTaken removes from the source what the target has.
 func (m *merge) deleteTaken(ctx context.Context) error {
-	for len(m.taken) > 0 {
-		n := min(len(m.taken), MaxDeleteRefs)
-		names := make([]string, n)
-		for i, ref := range m.taken[:n] {
-			names[i] = ref.String()
+	for batch := range slices.Chunk(m.taken, mergeBatch) {
+		if err := m.deleteBatch(ctx, batch); err != nil {
+			return err
 		}
-		m.taken = m.taken[n:]
-		deleted, err := m.c.Delete(ctx, DeleteRequest{Agent: m.request.Source, Refs: names})
+	}
+	for _, p := range m.users {
+		now, err := m.c.Profiles(ctx, m.request.Source, &p.UserID)
 		if err != nil {
 			return err
 		}
-		m.answer.Moved += deleted.Memories + deleted.Episodes
-		m.answer.Locked = append(m.answer.Locked, deleted.Locked...)
-	}
-	for _, user := range m.users {
-		if _, err := m.c.store.DeleteProfile(ctx, m.request.Source, user); err != nil {
+		if len(now) == 0 || now[0].Content != p.Content {
+			continue // it was changed meanwhile
+		}
+		if _, err := m.c.store.DeleteProfile(ctx, m.request.Source, p.UserID); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// deleteBatch deletes those records whose text is the one that the target has.
+func (m *merge) deleteBatch(ctx context.Context, batch []taken) error {
+	if err := m.c.writable(ctx, m.request.Source); err != nil {
+		return err
+	}
+	held, err := m.textsOf(ctx, batch)
+	if err != nil {
+		return err
+	}
+	refs := make([]memory.Ref, len(batch))
+	for i, t := range batch {
+		refs[i] = t.from
+	}
+	results, err := m.c.store.DeleteWhere(ctx, m.request.Source, refs, func(r memory.Record) bool {
+		text, ok := held[r.Ref]
+		return ok && text == r.Content
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		switch r.Outcome {
+		case sqlite.OutcomeDeleted:
+			m.answer.Moved++
+		case sqlite.OutcomeLocked:
+			m.answer.Locked = append(m.answer.Locked, r.Ref.String())
+		case sqlite.OutcomeKept:
+			m.answer.Rejected = append(m.answer.Rejected, r.Ref.String())
+		}
+	}
+	return m.c.erase(ctx)
+}
+
+// textsOf is what the target has now, by the record of the source.
+func (m *merge) textsOf(ctx context.Context, batch []taken) (map[memory.Ref]string, error) {
+	var refs []memory.Ref
+	for _, t := range batch {
+		if ref, err := memory.ParseRef(t.to); err == nil {
+			refs = append(refs, ref)
+		}
+	}
+	view, err := m.c.store.ViewRecords(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close()
+	records, err := view.Hydrate(memory.Scope{Agent: m.request.Target}, refs)
+	if err != nil {
+		return nil, err
+	}
+	texts := make(map[string]string, len(records))
+	for _, r := range records {
+		texts[r.Ref.String()] = r.Content
+	}
+	held := make(map[memory.Ref]string, len(batch))
+	for _, t := range batch {
+		if text, ok := texts[t.to]; ok {
+			held[t.from] = text
+		}
+	}
+	return held, nil
 }

@@ -112,6 +112,42 @@ func TestMoveKeepsWhatWasNotTaken(t *testing.T) {
 	}
 }
 
+// The target may know a message id with another text. A move leaves the source's
+// where it is, for it is nowhere else.
+func TestMoveKeepsWhatTheTargetHasOtherwise(t *testing.T) {
+	b := open(t, nil)
+	b.put("mia", StoreItem{Content: "会議は木曜。", MessageID: "m1"}, say("the same"))
+	b.put("ken", StoreItem{Content: "会議は金曜。", MessageID: "m1"}, say("the same"))
+	answer, err := b.Merge(t.Context(), MergeRequest{Source: "mia", Target: "ken", Mode: "move"})
+	if err != nil || answer.Skipped.Memories != 2 || answer.Moved != 1 || !slices.Equal(answer.Rejected, []string{"mem:1"}) {
+		t.Errorf("moved: %+v %v", answer, err)
+	}
+	if left := exported(t, b, "mia"); !strings.Contains(left, "木曜") || strings.Contains(left, "the same") {
+		t.Errorf("left:\n%s", left)
+	}
+}
+
+// What is changed at the source while a merge goes on is not deleted: the target
+// has what was there before.
+func TestMoveKeepsWhatChangesMeanwhile(t *testing.T) {
+	b := open(t, nil)
+	b.keep("mia", "before", "stays")
+	m := &merge{c: b.Coordinator, request: MergeRequest{Source: "mia", Target: "ken"}, answer: &MergeResponse{}}
+	if err := m.copyAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := "after"
+	if _, err := b.Update(t.Context(), UpdateRequest{Agent: "mia", Ref: "mem:1", Content: &after}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.deleteTaken(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := exported(t, b, "mia"); m.answer.Moved != 1 || !strings.Contains(left, "after") || strings.Contains(left, "stays") {
+		t.Errorf("moved %d, left:\n%s", m.answer.Moved, left)
+	}
+}
+
 func TestMergeRefuses(t *testing.T) {
 	b := mergeable(t)
 	for field, r := range map[string]MergeRequest{

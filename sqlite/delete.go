@@ -13,6 +13,7 @@ const (
 	OutcomeDeleted = "deleted"
 	OutcomeMissing = "missing"
 	OutcomeLocked  = "locked"
+	OutcomeKept    = "kept" // [Store.DeleteWhere] was told not to
 )
 
 // DeleteResult says what became of one ref.
@@ -26,6 +27,13 @@ type DeleteResult struct {
 // its log, unless [Stats.ErasePending]. A deleted version gives its place in
 // the chain to the one before it. Unknown and foreign refs are missing.
 func (s *Store) Delete(ctx context.Context, agent string, refs []memory.Ref) ([]DeleteResult, error) {
+	return s.DeleteWhere(ctx, agent, refs, func(memory.Record) bool { return true })
+}
+
+// DeleteWhere is [Store.Delete] of those records that fits is true of as they are
+// then; the others are kept. It is asked inside the transaction and must not use
+// the store.
+func (s *Store) DeleteWhere(ctx context.Context, agent string, refs []memory.Ref, fits func(memory.Record) bool) ([]DeleteResult, error) {
 	results := make([]DeleteResult, len(refs))
 	err := s.submit(&job{ctx: ctx, erase: true, run: func(t *tx) error {
 		return t.item(func() error {
@@ -40,6 +48,9 @@ func (s *Store) Delete(ctx context.Context, agent string, refs []memory.Ref) ([]
 					return err
 				case rec.Locked:
 					results[i].Outcome = OutcomeLocked
+					continue
+				case !fits(rec):
+					results[i].Outcome = OutcomeKept
 					continue
 				}
 				sql := "DELETE FROM memory WHERE id = ?"
