@@ -13,7 +13,6 @@ const (
 	oneAgent   extent = iota // the memory of the request's agent
 	theServer                // settings, models, checks: the entry "*"
 	everything               // all agents' memory at once
-	anybody                  // nothing of an agent's: what the operator tells every client
 	anyClient                // what the operator tells every client
 )
 

@@ -28,6 +28,16 @@ func (s *service) allow(ctx context.Context, method, agent string) error {
 	return allow(ctx, s.rules, method, agent)
 }
 
+// Allowed refuses, with a *[access.Denial], what a guarded service would refuse the
+// context's client, for a front that does something else before the call, such as
+// opening a file. Another service refuses nothing.
+func Allowed(ctx context.Context, of coordinator.Service, method, agent string) error {
+	if s, ok := of.(*service); ok {
+		return s.allow(ctx, method, agent)
+	}
+	return nil
+}
+
 // guarded runs a call when it is allowed.
 func guarded[Q, A any](ctx context.Context, s *service, method, agent string, r Q, call func(context.Context, Q) (A, error)) (A, error) {
 	if err := s.allow(ctx, method, agent); err != nil {

@@ -28,7 +28,10 @@ const grants = `{"clients":[
 	{"name":"reader","token":"reader-token-0123456789","agents":{"*":"read","ken":"none"}}]}`
 
 // overHTTP serves MCP behind the guard and returns where.
-func overHTTP(t *testing.T, service coordinator.Service) string {
+func overHTTP(t *testing.T, service coordinator.Service) string { return overHTTPWith(t, service, nil) }
+
+// overHTTPWith also has folders for files.
+func overHTTPWith(t *testing.T, service coordinator.Service, files *guard.Folders) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "grants.json")
 	if err := os.WriteFile(file, []byte(grants), 0o600); err != nil {
@@ -38,7 +41,7 @@ func overHTTP(t *testing.T, service coordinator.Service) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := Handler(guard.Service(service, nil), Options{All: true, Version: "test"})
+	handler, err := Handler(guard.Service(service, nil), Options{All: true, Files: files, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,6 +120,43 @@ func TestGrantsHoldOverHTTP(t *testing.T) {
 	unknown, _ := call(t, writer, "recall", map[string]any{"agent_id": "zoe", "query": "x"})
 	if strings.ReplaceAll(canonical(t, known), "ken", "zoe") != canonical(t, unknown) {
 		t.Errorf("an agent that is there answers %v, one that is not %v", known, unknown)
+	}
+}
+
+// A client that is denied learns nothing of the folder for files: no name, and no
+// line of a dry run.
+func TestDeniedClientsSeeNoFiles(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.Chmod(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "ken.jsonl"), []byte(`{"type":"memory","secret":"会議"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files, err := guard.OpenFolders(t.TempDir(), []string{folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = files.Close() })
+	url := overHTTPWith(t, whole(t), files)
+	writer, reader := clientAt(t, url, "writer-token-0123456789"), clientAt(t, url, "reader-token-0123456789")
+	for _, test := range []struct {
+		session         *sdk.ClientSession
+		tool, arguments string
+	}{
+		{writer, "import_memories", `{"input_path":"ken.jsonl","target_agent_id":"ken","dry_run":true}`},
+		{reader, "import_memories", `{"input_path":"ken.jsonl","target_agent_id":"mia","dry_run":true}`},
+		{writer, "import_memories", `{"input_path":"other.jsonl","target_agent_id":"ken"}`},
+		{writer, "export_memories", `{"output_path":"ken.jsonl","agent_id":"ken"}`},
+		{reader, "export_memories", `{"output_path":"new.jsonl","agent_id":"ken"}`},
+	} {
+		answer, failed := call(t, test.session, test.tool, json.RawMessage(test.arguments))
+		if text := canonical(t, answer); !failed || !strings.Contains(text, "denied") || strings.Contains(text, "jsonl") || strings.Contains(text, "secret") {
+			t.Errorf("%s %s: %s", test.tool, test.arguments, text)
+		}
+	}
+	if answer, failed := call(t, writer, "import_memories", json.RawMessage(`{"input_path":"ken.jsonl","target_agent_id":"mia","dry_run":true}`)); failed || answer["rejected"] != 1.0 {
+		t.Errorf("who may store: %v", answer)
 	}
 }
 

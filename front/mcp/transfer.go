@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"recalld/coordinator"
+	"recalld/front/guard"
 	"recalld/memory"
 )
 
@@ -99,6 +100,9 @@ func (s *server) export(ctx context.Context, a *arguments) (_ *sdk.CallToolResul
 	if err := a.end(); err != nil {
 		return nil, err
 	}
+	if err := guard.Allowed(ctx, s.service, "Export", request.Agent); err != nil {
+		return nil, err
+	}
 	file, err := s.files.Create(path)
 	if err != nil {
 		return nil, err
@@ -138,6 +142,10 @@ func (s *server) importFile(ctx context.Context, a *arguments) (*sdk.CallToolRes
 	dryRun := a.flag("dry_run")
 	a.names["path"], a.names["agent"] = "input_path", "target_agent_id"
 	if err := a.end(); err != nil {
+		return nil, err
+	}
+	// A file's lines are told of, also where nothing is stored.
+	if err := guard.Allowed(ctx, s.service, "Store", agent); err != nil {
 		return nil, err
 	}
 	file, err := s.files.Open(path)
