@@ -100,6 +100,16 @@ func (v *View) BlockSpans(model int64, ref memory.Ref) (blocks []BlockSpan, ok b
 	return blocks, ok, err
 }
 
+// BlockCount returns how many sets of a model a cell has, current or not, and how
+// many blocks.
+func (v *View) BlockCount(model, cell int64) (sets, blocks int64, err error) {
+	err = v.query("SELECT sets, blocks FROM block_stats WHERE cell = ? AND model = ?", []any{cell, model}, func(r row) error {
+		sets, blocks = r.int(0), r.int(1)
+		return nil
+	})
+	return sets, blocks, err
+}
+
 // BlockStats counts the blocks of cells under one model.
 type BlockStats struct {
 	Sets         int64 // records with a set

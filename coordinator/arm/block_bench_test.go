@@ -56,11 +56,11 @@ func BenchmarkBlockSearch(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		part, err := matrices.codes(view, s.model, cells[0].ID, width)
+		q := BlockQuery{Model: s.model, Dims: width, Code: memory.Signs(vector()), Rows: 200, Parents: 200, PerParent: 64, Most: 250_000}
+		part, err := matrices.codes(view, cells[0].ID, q)
 		if err != nil {
 			b.Fatal(err)
 		}
-		q := BlockQuery{Dims: width, Code: memory.Signs(vector()), Rows: 200, Parents: 200, PerParent: 64, Most: 250_000}
 		for b.Loop() {
 			scan([]codes{part}, q)
 		}

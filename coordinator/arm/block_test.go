@@ -116,6 +116,47 @@ func TestDepthCountsRows(t *testing.T) {
 	}
 }
 
+// BR-039, BR-041: a cell that is larger than what may be kept is read no further
+// than the cap of the scan, one record more to know of it, and is not kept.
+func TestLargeCellIsReadInPart(t *testing.T) {
+	s := newShelf(t, 64)
+	for i := range 5 {
+		s.add(t, strconv.Itoa(1000+i), slices.Repeat([]block{{3, .5}}, 4)...)
+	}
+	view := s.view(t)
+	cells, err := view.Cells(memory.Scope{Agent: "mia"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := int64(5*bytesPerSet + 20*8)
+	for _, c := range []struct {
+		limit      int64
+		most, per  int
+		only       *Subset
+		read, kept int
+		scanned    int64
+	}{
+		{limit: size, most: 6, read: 5, kept: 1, scanned: 6},
+		{limit: size - 1, most: 6, read: 2, scanned: 6},
+		{limit: 0, most: 6, read: 2, scanned: 6},
+		{limit: 0, most: 8, read: 3, scanned: 8},
+		{limit: 0, most: 20, read: 5, scanned: 20},
+		{limit: 0, most: 0, read: 5, scanned: 20},
+		{limit: 0, most: 6, per: 2, read: 4, scanned: 6},
+		{limit: 0, most: 6, only: &Subset{Memories: []int64{4, 5}}, read: 2, scanned: 6},
+	} {
+		m := NewMatrices(c.limit)
+		q := BlockQuery{Model: s.model, Cells: []int64{cells[0].ID}, Dims: 64, Code: make([]byte, 8), Only: c.only, Rows: 30, Parents: 30, PerParent: c.per, Most: c.most}
+		part, err := m.codes(view, cells[0].ID, q)
+		if err != nil || len(part.sets) != c.read || len(m.entries) != c.kept {
+			t.Errorf("%+v: %d sets read, %d cells kept, %v", c, len(part.sets), len(m.entries), err)
+		}
+		if got, err := NewCodes(m).Nearest(t.Context(), view, q); err != nil || got.Scanned != c.scanned || got.Cut != (c.scanned < 20) {
+			t.Errorf("%+v: %+v, %v", c, got, err)
+		}
+	}
+}
+
 // zeroCode asks with an empty code, whatever the query's vector, so that a test
 // says distances and cosines apart.
 type zeroCode struct{ BlockIndex }

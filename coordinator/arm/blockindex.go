@@ -85,7 +85,7 @@ func (c *Codes) Nearest(ctx context.Context, view *sqlite.View, q BlockQuery) (B
 		if err := ctx.Err(); err != nil {
 			return BlockAnswer{}, err
 		}
-		part, err := c.matrices.codes(view, q.Model, cell, q.Dims)
+		part, err := c.matrices.codes(view, cell, q)
 		if err != nil {
 			return BlockAnswer{}, err
 		}

@@ -2,6 +2,7 @@ package arm
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -76,31 +77,50 @@ func wordsOf(into []uint64, code []byte, n int) []uint64 {
 	return into
 }
 
-// codes are the codes of a cell as the snapshot has them.
-func (m *Matrices) codes(view *sqlite.View, model, cell int64, dims int) (got codes, err error) {
+// codes are the codes of a cell as the snapshot has them: all that are kept, or
+// those that a question reads from the file.
+func (m *Matrices) codes(view *sqlite.View, cell int64, q BlockQuery) (got codes, err error) {
 	if m.limit > 0 {
-		key := matrixKey{blockCodes, model, cell}
-		ok, err := m.current(view, key, &codeMatrix{key: key, codes: codes{dims: dims}}, func(x matrix) { got = x.(*codeMatrix).codes })
+		key := matrixKey{blockCodes, q.Model, cell}
+		ok, err := m.current(view, key, &codeMatrix{key: key, codes: codes{dims: q.Dims}, limit: m.limit}, func(x matrix) { got = x.(*codeMatrix).codes })
 		if err != nil {
 			return codes{}, fmt.Errorf("read block codes: %w", err)
 		}
-		if ok && got.dims == dims {
+		if ok && got.dims == q.Dims {
 			return got, nil
 		}
 	}
-	got = codes{dims: dims}
-	err = view.BlockBits(model, []int64{cell}, func(s sqlite.BlockCodes) error {
-		got.put(s)
+	return q.read(view, cell)
+}
+
+// read reads the codes of a cell from the file, no further than one record beyond
+// q.Most: the file has them in the order in which that cuts.
+func (q BlockQuery) read(view *sqlite.View, cell int64) (got codes, err error) {
+	got = codes{dims: q.Dims}
+	n := 0
+	err = view.BlockBits(q.Model, []int64{cell}, func(s sqlite.BlockCodes) error {
+		if !q.Only.Has(s.Ref) || !got.put(s) {
+			return nil
+		}
+		if n += got.sets[len(got.sets)-1].coded(q.share(s.N)); q.Most > 0 && n > q.Most {
+			return errEnough
+		}
 		return nil
 	})
-	return got, err
+	if err != nil && !errors.Is(err, errEnough) {
+		return codes{}, fmt.Errorf("read block codes: %w", err)
+	}
+	return got, nil
 }
+
+var errEnough = errors.New("enough")
 
 // codeMatrix is the matrix of a cell's block codes.
 type codeMatrix struct {
 	key   matrixKey
 	codes codes
 	place map[memory.Ref]int // of live sets
+	limit int64              // bytes; a larger cell is not loaded
 }
 
 // A set is dropped with its text and moves with its record; each is in the log.
@@ -117,6 +137,13 @@ func (c *codeMatrix) size() (int, int64) {
 }
 
 func (c *codeMatrix) load(view *sqlite.View) error {
+	sets, blocks, err := view.BlockCount(c.key.model, c.key.cell)
+	if err != nil {
+		return err
+	}
+	if sets*bytesPerSet+blocks*int64(wordsIn(c.codes.dims))*8 > c.limit {
+		return errTooLarge
+	}
 	c.place = make(map[memory.Ref]int)
 	return view.BlockBits(c.key.model, []int64{c.key.cell}, c.put)
 }

@@ -2,6 +2,7 @@ package arm
 
 import (
 	"container/list"
+	"errors"
 	"sync"
 
 	"recalld/memory"
@@ -46,7 +47,7 @@ const (
 // matrix is what one entry keeps of its cell. It hands out states that stay
 // readable while it takes the next changes.
 type matrix interface {
-	// load reads the whole cell as the snapshot has it.
+	// load reads the whole cell as the snapshot has it, or refuses with errTooLarge.
 	load(view *sqlite.View) error
 	// follow reads changed records again, as the snapshot has them; here says
 	// which of them are in the cell.
@@ -82,9 +83,12 @@ type change struct {
 	here bool
 }
 
+// errTooLarge says that a cell alone takes more than all matrices may.
+var errTooLarge = errors.New("the cell is too large to keep")
+
 // current lets read take the state of the matrix at the snapshot; empty is what a
 // new entry starts with. ok is false when the snapshot is older than what the
-// matrix can show.
+// matrix can show, and for a cell that is too large.
 func (m *Matrices) current(view *sqlite.View, key matrixKey, empty matrix, read func(matrix)) (ok bool, err error) {
 	e, ok, err := m.entry(view, key, empty)
 	if err != nil || !ok {
@@ -106,6 +110,9 @@ func (m *Matrices) current(view *sqlite.View, key matrixKey, empty matrix, read 
 	}
 	if err != nil {
 		m.drop(e)
+		if err == errTooLarge {
+			err = nil
+		}
 		return false, err
 	}
 	read(e.matrix)
