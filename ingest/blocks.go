@@ -136,6 +136,9 @@ func (w *QueueWorker) blockRun(ctx context.Context, model embed.Model, id int64,
 			r.StoppedBy = "failure"
 			return r, err
 		}
+		if built > 0 {
+			w.fails = 0
+		}
 	}
 }
 
@@ -212,7 +215,6 @@ func (w *QueueWorker) blocksOf(ctx context.Context, model embed.Model, id int64,
 		again := w.o.Clock().Add(w.retry())
 		return sqlite.BlockOutcome{Failure: err.Error(), NotBefore: again}, fmt.Errorf("embed the blocks of %s: %w", rec.Ref, err)
 	}
-	w.fails = 0
 	return o, nil
 }
 

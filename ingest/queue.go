@@ -79,7 +79,7 @@ type QueueWorker struct {
 	written chan struct{}
 
 	mu    sync.Mutex // one batch at a time
-	fails int        // failures in a row
+	fails int        // steps in a row that failed
 	begun int64      // the model whose blocks are being built; notBegun, or building is off
 }
 
@@ -185,16 +185,16 @@ func (w *QueueWorker) step(ctx context.Context, vectors bool) (more bool, wait t
 	}
 	if err != nil {
 		w.o.Observe(err)
-		return false, w.retry(), fmt.Errorf("embedding model: %w", err)
+		return false, w.failed(), fmt.Errorf("embedding model: %w", err)
 	}
 	if vectors {
 		if more, err = w.batch(ctx, model, id); err != nil {
-			return false, w.rest(), err
+			return false, w.failed(), err
 		}
 	}
 	if !more {
 		if more, err = w.blocks(ctx, model, id); err != nil {
-			return false, w.rest(), err
+			return false, w.failed(), err
 		}
 	}
 	if !more {
@@ -203,15 +203,19 @@ func (w *QueueWorker) step(ctx context.Context, vectors bool) (more bool, wait t
 	return more, QueueIdle, err
 }
 
-// retry counts a failure of the model and returns the wait after it.
-func (w *QueueWorker) retry() time.Duration {
+// failed counts a step that failed, by the model or by the store, and returns the
+// rest after it. A full disk fails after the model has answered: what it answered
+// is lost, and asking again at once would cost the same calls for nothing.
+func (w *QueueWorker) failed() time.Duration {
+	d := w.retry()
 	w.fails++
-	return w.rest()
+	return d
 }
 
-// rest doubles with every failure in a row, up to half a minute.
-func (w *QueueWorker) rest() time.Duration {
-	return min(firstRetry<<min(max(w.fails-1, 0), 10), longestRetry)
+// retry is the rest after one failure more; it doubles with every failure in a row,
+// up to half a minute.
+func (w *QueueWorker) retry() time.Duration {
+	return min(firstRetry<<min(w.fails, 10), longestRetry)
 }
 
 func (w *QueueWorker) batch(ctx context.Context, model embed.Model, id int64) (more bool, err error) {
@@ -240,8 +244,11 @@ func (w *QueueWorker) embed(ctx context.Context, model embed.Model, id int64, ta
 		again := w.o.Clock().Add(w.retry())
 		return errors.Join(fmt.Errorf("embed %d records: %w", len(tasks), err), w.o.Queue.Fail(ctx, idsOf(tasks), err.Error(), again))
 	}
+	if err := w.keep(ctx, id, tasks, vectors); err != nil {
+		return err
+	}
 	w.fails = 0
-	return w.keep(ctx, id, tasks, vectors)
+	return nil
 }
 
 // keep stores a batch's vectors and ends the tasks that can never have one.

@@ -150,6 +150,71 @@ func TestQueueRetriesLater(t *testing.T) {
 	}
 }
 
+var errFullDisk = errors.New("disk is full")
+
+// fullDisk is a store that keeps nothing while it is full.
+type fullDisk struct {
+	*sqlite.Store
+	full bool
+}
+
+func (f *fullDisk) PutVectors(ctx context.Context, vectors []sqlite.Vector) ([]bool, error) {
+	if f.full {
+		return nil, errFullDisk
+	}
+	return f.Store.PutVectors(ctx, vectors)
+}
+
+func (f *fullDisk) FinishBlocks(ctx context.Context, b sqlite.BlockBatch, outcomes []sqlite.BlockOutcome) (int, error) {
+	if f.full {
+		return 0, errFullDisk
+	}
+	return f.Store.FinishBlocks(ctx, b, outcomes)
+}
+
+// A store that keeps nothing is tried at growing distances although the model
+// answers every time, with vectors and with blocks; what is kept ends that.
+// Issue 2.4, BR-111
+func TestFullDiskIsTriedLessOften(t *testing.T) {
+	for _, what := range []string{"vectors", "blocks"} {
+		t.Run(what, func(t *testing.T) {
+			w := newBlockWorld(t)
+			disk := &fullDisk{Store: w.store, full: true}
+			if what == "vectors" {
+				w.options.Blocks, w.options.Queue = nil, disk
+			} else {
+				w.options.Blocks = disk
+			}
+			worker := NewQueueWorker(w.options)
+			tryFor := func(want time.Duration) {
+				t.Helper()
+				for { // a step that puts records in the queue is work, not a failure
+					more, wait, err := worker.step(t.Context(), true)
+					if err == nil && more {
+						continue
+					}
+					if !errors.Is(err, errFullDisk) || wait != want {
+						t.Errorf("rests %s, want %s: %v", wait, want, err)
+					}
+					w.now.Add(QueueLease.Milliseconds()) // what was claimed is due again
+					return
+				}
+			}
+			w.say(t, sentences("one", 3))
+			for _, s := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+				tryFor(s * time.Second)
+			}
+			disk.full = false
+			if err := worker.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			disk.full = true
+			w.say(t, sentences("two", 3))
+			tryFor(time.Second)
+		})
+	}
+}
+
 // Issue 2.4: a stop in the middle of a batch gives the tasks back at once, and
 // Run returns.
 func TestQueueStopsCleanly(t *testing.T) {
