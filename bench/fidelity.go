@@ -18,7 +18,7 @@ type FidelityOptions struct {
 	Rows     int    // blocks at most
 	Queries  int    // at most
 	Scan     int    // rows of the timed scans; 0 times nothing
-	Repeat   int    // rounds of the timed scans, of which the medians are taken
+	Repeat   int    // rounds of the timed scans, of which the best are taken
 	Progress coordinator.Progress
 	Clock    func() time.Time
 }

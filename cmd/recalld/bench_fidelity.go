@@ -59,8 +59,8 @@ of "bench reach" are taken. docs/fidelity.md says what was found.`,
 	f.StringVar(&o.Folder, "path", "", "folder of texts (default: texts written for recalld)")
 	f.IntVar(&o.Rows, "rows", 10_000, "blocks at most")
 	f.IntVar(&o.Queries, "queries", 200, "queries at most")
-	f.IntVar(&o.Scan, "scan-rows", 200_000, "rows of the timed scans; 0 times nothing")
-	f.IntVar(&o.Repeat, "repeat", 7, "rounds of the timed scans to take medians of")
+	f.IntVar(&o.Scan, "scan-rows", 500_000, "rows of the timed scans; 0 times nothing")
+	f.IntVar(&o.Repeat, "repeat", 15, "rounds of the timed scans to take the best of")
 	c.MarkFlagDirname("path")
 	return c
 }
