@@ -57,7 +57,8 @@ func (t *turn) quote(row *Row, h hit) error {
 }
 
 // quoteOf is the quotation around a block of a text whose first shown code
-// points the reader sees anyway; nil when they hold all of it.
+// points the reader sees anyway; nil when they hold all of it, and for a block that
+// the record does not have.
 func quoteOf(text string, spans []sqlite.BlockSpan, at, shown int) *Quote {
 	set := make([]blocks.Block, len(spans))
 	for i, s := range spans {
@@ -65,7 +66,7 @@ func quoteOf(text string, spans []sqlite.BlockSpan, at, shown int) *Quote {
 	}
 	context := blocks.Context(text, set, at, blocks.QuoteLimit)
 	part, ok := context.Slice(text)
-	if !ok || context.Complete && context.End <= shown {
+	if !ok || part == "" || context.Complete && context.End <= shown {
 		return nil
 	}
 	q := &Quote{Start: context.Start, End: context.End, Text: part, Complete: context.Complete}

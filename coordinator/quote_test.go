@@ -8,6 +8,7 @@ import (
 
 	"recalld/blocks"
 	"recalld/memory"
+	"recalld/sqlite"
 )
 
 // filler is an opening that no preview reaches past, in the text's language.
@@ -124,6 +125,20 @@ func TestQuotesStandWhereTheyAdd(t *testing.T) {
 	b.policed(func(p *Policy) { p.BlockRetrieve, p.PreviewChars = true, 0 })
 	if q := quote(RecallRequest{Query: plans[0].query}); q != nil {
 		t.Errorf("previews are off: %s", encode(t, q))
+	}
+}
+
+// BR-145: a block that the record does not have is no quotation, and no incomplete
+// one either.
+func TestNoQuoteOfABlockThatIsNotThere(t *testing.T) {
+	spans := []sqlite.BlockSpan{{Start: 0, End: 4}, {Start: 4, End: 8}}
+	if q := quoteOf("One. 二。三", spans, 1, 0); q == nil || q.End != 8 {
+		t.Errorf("got %s", encode(t, q))
+	}
+	for _, at := range []int{-1, 2} {
+		if q := quoteOf("One. 二。三", spans, at, 0); q != nil {
+			t.Errorf("block %d: %s", at, encode(t, q))
+		}
 	}
 }
 
