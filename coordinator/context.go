@@ -58,7 +58,7 @@ func (c *Coordinator) OperatingContext(_ context.Context, section string) (*Oper
 }
 
 // readContext refuses a file that is too large, is no UTF-8, or has a summary
-// that is too long.
+// that is too long or a heading that no section can have.
 func readContext(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -75,8 +75,14 @@ func readContext(path string) (string, error) {
 		return "", fmt.Errorf("%s is no UTF-8 text; write it anew: %w", contextName, memory.ErrInvalid)
 	}
 	text := strings.ReplaceAll(strings.TrimPrefix(string(raw), "\uFEFF"), "\r\n", "\n")
-	if summary, _, _ := sectionsOf(text); memory.Len(summary) > MaxContextSummary {
+	summary, names, _ := sectionsOf(text)
+	if memory.Len(summary) > MaxContextSummary {
 		return "", fmt.Errorf("%s has a summary of %d code points (limit: %d); move text below a \"## \" heading: %w", contextName, memory.Len(summary), MaxContextSummary, memory.ErrInvalid)
+	}
+	for _, name := range names {
+		if err := memory.CheckName("heading", name); err != nil || name == "" {
+			return "", fmt.Errorf("%s has the heading %s, which no section can be fetched by (limit: 1 to %d code points); rename it: %w", contextName, memory.Shape(name), memory.MaxName, memory.ErrInvalid)
+		}
 	}
 	return text, nil
 }
@@ -84,23 +90,24 @@ func readContext(path string) (string, error) {
 // sectionsOf cuts the text at its second-level headings. A repeated heading goes
 // on with its section.
 func sectionsOf(text string) (summary string, names, bodies []string) {
-	current := -1
+	parts := []*strings.Builder{new(strings.Builder)} // the summary, then the sections
+	at := map[string]int{}                            // in parts, by name
+	current := 0
 	for line := range strings.Lines(text) {
-		if heading, ok := strings.CutPrefix(line, "## "); ok {
-			name := strings.TrimSpace(heading)
-			if current = slices.Index(names, name); current < 0 {
-				names, bodies, current = append(names, name), append(bodies, ""), len(names)
-			}
+		heading, ok := strings.CutPrefix(line, "## ")
+		if !ok {
+			parts[current].WriteString(line)
 			continue
 		}
-		if current < 0 {
-			summary += line
-		} else {
-			bodies[current] += line
+		name := strings.TrimSpace(heading)
+		if current, ok = at[name]; !ok {
+			current = len(parts)
+			at[name] = current
+			names, parts = append(names, name), append(parts, new(strings.Builder))
 		}
 	}
-	for i := range bodies {
-		bodies[i] = strings.TrimSpace(bodies[i])
+	for _, part := range parts[1:] {
+		bodies = append(bodies, strings.TrimSpace(part.String()))
 	}
-	return strings.TrimSpace(summary), names, bodies
+	return strings.TrimSpace(parts[0].String()), names, bodies
 }

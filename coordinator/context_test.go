@@ -39,7 +39,8 @@ func TestOperatingContext(t *testing.T) {
 	if _, err := b.OperatingContext(t.Context(), "nothing"); err == nil || !strings.Contains(err.Error(), "recall, 約束") {
 		t.Errorf("an unknown section: %v", err)
 	}
-	for name, text := range map[string]string{"long summary": strings.Repeat("長", MaxContextSummary+1), "large": strings.Repeat("x\n", maxContext), "no text": "\xff", "NUL": "a\x00"} {
+	for name, text := range map[string]string{"long summary": strings.Repeat("長", MaxContextSummary+1), "large": strings.Repeat("x\n", maxContext), "no text": "\xff", "NUL": "a\x00",
+		"no heading": "a\n## \nb", "long heading": "## " + strings.Repeat("節", memory.MaxName+1)} {
 		write(text)
 		if _, err := b.OperatingContext(t.Context(), ""); !errors.Is(err, memory.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
