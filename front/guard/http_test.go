@@ -185,6 +185,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		{Anyone: access.NewClient("a", access.Read), Origins: []string{"https://console.example/path"}},
 		{Anyone: access.NewClient("a", access.Read), Origins: []string{"https://user@console.example"}},
 		{Anyone: access.NewClient("a", access.Read), Origins: []string{"file:///etc"}},
+		{Anyone: access.NewClient("a", access.Read), Origins: []string{"https://console.example:443"}},
+		{Anyone: access.NewClient("a", access.Read), Origins: []string{"http://console.example:80"}},
 	} {
 		if _, err := New(insideHandler(), o); err == nil {
 			t.Errorf("%v %v was taken", o.Hosts, o.Origins)

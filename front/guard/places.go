@@ -28,12 +28,17 @@ func newPlaces(hosts, origins []string) (places, error) {
 	}
 	for _, o := range origins {
 		u, err := url.Parse(o)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Contains(u.Host, "*") || u.Scheme+"://"+u.Host != strings.TrimSuffix(o, "/") {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || usualPort(u) || strings.Contains(u.Host, "*") || u.Scheme+"://"+u.Host != strings.TrimSuffix(o, "/") {
 			return places{}, &memory.FieldError{Field: "--allow-origin", Problem: memory.Shape(o) + " is not an origin", Limit: "http or https, a host, and a port where it is not the usual one; no *, not null", Next: "write it as in https://console.example"}
 		}
 		p.origins = append(p.origins, strings.ToLower(u.Scheme+"://"+u.Host))
 	}
 	return p, nil
+}
+
+// usualPort reports whether an origin names the port that browsers leave out.
+func usualPort(u *url.URL) bool {
+	return u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443"
 }
 
 // host reports whether the Host of a request is the server's. A page that lets

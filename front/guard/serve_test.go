@@ -73,6 +73,8 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 			t.Errorf("%s: %s", name, answer)
 		}
 	}
+	// Long enough for the request to arrive on a busy machine.
+	b.header, b.body = 2*time.Second, 2*time.Second
 	long := make(chan struct{})
 	patient := listening(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -84,7 +86,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}), b)
 	c := dial(t, patient)
 	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok")
-	time.AfterFunc(3*b.body, func() { close(long) })
+	time.AfterFunc(b.body+b.body/4, func() { close(long) })
 	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
