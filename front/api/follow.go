@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"recalld/front/guard"
 )
@@ -18,7 +19,8 @@ import (
 // may be nil.
 //
 // Until the client is closed its process counts as present at the server
-// ([Presence]), from the return of Follow on where a server runs.
+// ([Presence]), from the return of Follow on where a server runs that answers
+// within a few seconds.
 func Follow(dataDir string, revive func(context.Context) error) *Client {
 	found := make(chan struct{}, 1)
 	c := newClient(folderTransport(dataDir, &reviver{revive: revive, found: found}))
@@ -34,9 +36,15 @@ func Follow(dataDir string, revive func(context.Context) error) *Client {
 		defer close(ended)
 		c.stay(ctx, dataDir, sync.OnceFunc(func() { close(tried) }))
 	}()
-	<-tried
+	select {
+	case <-tried:
+	case <-time.After(presenceWait):
+	}
 	return c
 }
+
+// presenceWait bounds how long [Follow] waits for a server that does not answer.
+const presenceWait = 5 * time.Second
 
 // reviver starts a server where none answers.
 type reviver struct {
