@@ -10,6 +10,7 @@ import (
 
 	"recalld/front/api"
 	"recalld/front/guard"
+	"recalld/memory"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -27,7 +28,10 @@ one of its own from a file of grants.`,
   recalld serve --http 127.0.0.1:7300 --grants grants.json --files ./backups
   recalld serve --data ./memory --embed-backend openai --embed-url http://127.0.0.1:8000 --embed-model multilingual-e5-small`,
 		Args: exactly(0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if idle < 0 {
+				return fmt.Errorf("%w: %w", errUsage, &memory.FieldError{Field: "--idle", Problem: "is negative", Limit: "0 or longer", Next: "write it as in 10m"})
+			}
 			log, err := a.logger(true)
 			if err != nil {
 				return err
@@ -36,12 +40,12 @@ one of its own from a file of grants.`,
 			if err != nil {
 				return err
 			}
-			defer d.Close()
+			defer func() { err = errors.Join(err, d.Close()) }()
 			s, err := a.openToServe(c.Context())
 			if err != nil {
 				return err
 			}
-			defer s.Close()
+			defer func() { err = errors.Join(err, s.Close()) }()
 			a.presence = api.NewPresence(idle)
 			return a.serve(c.Context(), s, d, func(ctx context.Context) error {
 				where := a.data
