@@ -212,7 +212,8 @@ func (w *QueueWorker) blocksOf(ctx context.Context, model embed.Model, id int64,
 	}
 	w.o.Observe(err)
 	if err != nil {
-		again := w.o.Clock().Add(w.retry())
+		// That others were built meanwhile makes this record no easier.
+		again := w.o.Clock().Add(max(w.retry(), retryAfter(rec.Attempts)))
 		return sqlite.BlockOutcome{Failure: err.Error(), NotBefore: again}, fmt.Errorf("embed the blocks of %s: %w", rec.Ref, err)
 	}
 	return o, nil

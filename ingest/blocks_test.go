@@ -392,6 +392,58 @@ func TestModelFailsForARecord(t *testing.T) {
 	}
 }
 
+// TestFailuresOfARecordAreItsOwn: a record that the model never answers is asked
+// for less and less often, also while others are built in between.
+// BR-111
+func TestFailuresOfARecordAreItsOwn(t *testing.T) {
+	w := newBlockWorld(t)
+	w.say(t, sentences("poison", 3))
+	w.teller.refuse = "poison"
+	for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
+		if err := w.worker.Drain(t.Context()); !errors.Is(err, embed.ErrUnavailable) {
+			t.Fatalf("failure %d: %v", i+1, err)
+		}
+		w.say(t, sentences(fmt.Sprint("note ", i), 3))
+		w.drain(t)
+		w.now.Add(wait.Milliseconds() - 1)
+		w.drain(t)
+		if p := w.progress(t); p.Sets != int64(i+1) || p.Failed != 1 || len(w.teller.calls) != 2*(i+1) {
+			t.Errorf("failure %d: %+v after %d calls", i+1, p, len(w.teller.calls))
+		}
+		w.now.Add(1)
+	}
+}
+
+// TestVectorsHaveTheirTurn: a worker that builds blocks in run after run makes the
+// vectors that were asked for meanwhile between two of them.
+// BR-108, BR-111
+func TestVectorsHaveTheirTurn(t *testing.T) {
+	w := newBlockWorld(t)
+	rested := make(chan struct{}, 100)
+	w.options.Queue = w.store
+	w.options.Drained = func(context.Context, int64) error { rested <- struct{}{}; return nil }
+	w.worker = NewQueueWorker(w.options)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { w.worker.Run(ctx) })
+	<-rested
+	w.teller.during = func([]string) { w.worker.Wake() }
+	texts := make([]string, DefaultBlockLimits().Records+1)
+	for i := range texts {
+		texts[i] = sentences(fmt.Sprint("note ", i), 2)
+	}
+	w.say(t, texts...)
+	w.worker.Written()
+	<-rested
+	stop()
+	running.Wait()
+	// Vectors are made of whole texts.
+	first := slices.IndexFunc(w.teller.calls, func(call []string) bool { return slices.Contains(texts, call[0]) })
+	if blocks := DefaultBlockLimits().Records; first != blocks {
+		t.Errorf("the first vectors were made in call %d, after %d of blocks", first, blocks)
+	}
+}
+
 // TestUnembeddableBlockIsFinal: its record has a whole, current set, and nothing is
 // ever asked again.
 // DECISIONS 26, BR-053

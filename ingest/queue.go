@@ -130,6 +130,7 @@ func (w *QueueWorker) Run(ctx context.Context) {
 		case err != nil:
 			w.o.Log.Warn("embedding queue", "error", err, "next try in", wait)
 		case more:
+			vectors = vectors || w.woken()
 			continue
 		}
 		vectors = w.sleep(ctx, wait)
@@ -145,6 +146,17 @@ func (w *QueueWorker) Drain(ctx context.Context) error {
 		if err != nil || !more {
 			return err
 		}
+	}
+}
+
+// woken reports whether a record waits for a vector since the worker last slept:
+// it has its turn after a run of blocks.
+func (w *QueueWorker) woken() bool {
+	select {
+	case <-w.wake:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -214,8 +226,10 @@ func (w *QueueWorker) failed() time.Duration {
 
 // retry is the rest after one failure more; it doubles with every failure in a row,
 // up to half a minute.
-func (w *QueueWorker) retry() time.Duration {
-	return min(firstRetry<<min(w.fails, 10), longestRetry)
+func (w *QueueWorker) retry() time.Duration { return retryAfter(w.fails) }
+
+func retryAfter(fails int) time.Duration {
+	return min(firstRetry<<min(fails, 10), longestRetry)
 }
 
 func (w *QueueWorker) batch(ctx context.Context, model embed.Model, id int64) (more bool, err error) {
