@@ -65,7 +65,7 @@ and nothing changed.`,
 		a.lockCommand(true), a.lockCommand(false), a.profileCommand(),
 		a.hookCommand(), a.importCommand(), a.exportCommand(), a.backupCommand(), a.restoreCommand(), a.vacuumCommand(),
 		a.doctorCommand(), a.calibrateCommand(), a.modelCommand(), a.configCommand(), a.statusCommand(),
-		a.versionCommand(), a.benchCommand(), a.completionCommand(),
+		a.versionCommand(), a.benchCommand(), a.completionCommand(), a.scannerCommand(),
 	)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return checkPath("--data", a.data) }
 	completeValues(root)

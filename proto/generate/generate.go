@@ -17,8 +17,20 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// contract is the file to compile, relative to the module's proto folder.
-const contract = "recalld/v1/recalld.proto"
+// contract is a file to compile, relative to the module's proto folder, and the
+// plugins that turn it into Go, each with its parameter.
+type contract struct {
+	name    string
+	plugins [][2]string
+}
+
+func contracts() []contract {
+	messages := [2]string{"protoc-gen-go", "paths=source_relative"}
+	return []contract{
+		{"recalld/v1/recalld.proto", [][2]string{messages, {"protoc-gen-connect-go", "paths=source_relative,simple"}}},
+		{"recalld/scanner/v1/scanner.proto", [][2]string{messages, {"protoc-gen-go-grpc", "paths=source_relative"}}},
+	}
+}
 
 // file is one generated file; name is relative to the module's proto folder.
 type file struct {
@@ -26,28 +38,27 @@ type file struct {
 	content []byte
 }
 
-// generate compiles the contract of the module at root and returns what the two
-// plugins make of it. It writes nothing.
+// generate compiles the contracts of the module at root and returns what the
+// plugins make of them. It writes nothing.
 func generate(ctx context.Context, root string) ([]file, error) {
 	compiler := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{filepath.Join(root, "proto")}}),
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
-	compiled, err := compiler.Compile(ctx, contract)
-	if err != nil {
-		return nil, fmt.Errorf("compile %s: %w", contract, err)
-	}
-	descriptors := withImports(compiled[0])
 	var files []file
-	for _, plugin := range []struct{ tool, parameter string }{
-		{"protoc-gen-go", "paths=source_relative"},
-		{"protoc-gen-connect-go", "paths=source_relative,simple"},
-	} {
-		made, err := runPlugin(ctx, root, plugin.tool, plugin.parameter, descriptors)
+	for _, c := range contracts() {
+		compiled, err := compiler.Compile(ctx, c.name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", plugin.tool, err)
+			return nil, fmt.Errorf("compile %s: %w", c.name, err)
 		}
-		files = append(files, made...)
+		descriptors := withImports(compiled[0])
+		for _, plugin := range c.plugins {
+			made, err := runPlugin(ctx, root, plugin[0], plugin[1], c.name, descriptors)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", plugin[0], err)
+			}
+			files = append(files, made...)
+		}
 	}
 	return files, nil
 }
@@ -73,7 +84,7 @@ func withImports(root protoreflect.FileDescriptor) []*descriptorpb.FileDescripto
 	return ordered
 }
 
-func runPlugin(ctx context.Context, root, tool, parameter string, descriptors []*descriptorpb.FileDescriptorProto) ([]file, error) {
+func runPlugin(ctx context.Context, root, tool, parameter, contract string, descriptors []*descriptorpb.FileDescriptorProto) ([]file, error) {
 	request, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
 		FileToGenerate: []string{contract},
 		Parameter:      &parameter,

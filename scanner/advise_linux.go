@@ -1,0 +1,39 @@
+package scanner
+
+import (
+	"context"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// populateStep is how much of a file is read in one call to the system.
+const populateStep = 8 << 20
+
+// populate maps a file's pages ahead of the first scan, which would fault them in
+// one by one. It ends early with the context.
+func populate(ctx context.Context, mapped []byte) {
+	for len(mapped) > 0 && ctx.Err() == nil {
+		n := min(populateStep, len(mapped))
+		if unix.Madvise(mapped[:n], unix.MADV_POPULATE_READ) != nil {
+			return // older kernels do not know it: scans fault pages in
+		}
+		mapped = mapped[n:]
+	}
+}
+
+// adviseRandom keeps the system from reading ahead of single rows.
+func adviseRandom(mapped []byte) {
+	if len(mapped) > 0 {
+		_ = unix.Madvise(mapped, unix.MADV_RANDOM) // advice: without it reads are only slower
+	}
+}
+
+// prefetch begins to read the bytes from one place to another.
+func prefetch(mapped []byte, from, to int64) {
+	page := int64(os.Getpagesize())
+	from -= from % page
+	if from < to && to <= int64(len(mapped)) {
+		_ = unix.Madvise(mapped[from:to], unix.MADV_WILLNEED) // as above
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package scanner
+
+import "context"
+
+// Advice about pages is given on Linux alone; elsewhere the first scan reads
+// them.
+func populate(context.Context, []byte)    {}
+func adviseRandom([]byte)                 {}
+func prefetch(_ []byte, _ int64, _ int64) {}

@@ -1,0 +1,96 @@
+package scanner
+
+import (
+	"recalld/layout"
+)
+
+// fileKey is a file as it was opened.
+type fileKey struct {
+	source layout.Source
+	name   string
+}
+
+// file is an opened file, shared by the leases that name it. One of segment and
+// values is set.
+type file struct {
+	key     fileKey
+	segment *layout.Segment
+	values  *layout.Values
+	leases  int
+}
+
+func (f *file) mapped() []byte {
+	if f.segment != nil {
+		return f.segment.Mapped()
+	}
+	return f.values.Mapped()
+}
+
+func (f *file) close() error {
+	if f.segment != nil {
+		return f.segment.Close()
+	}
+	return f.values.Close()
+}
+
+// lease keeps the files of one generation open while anybody reads them. Its
+// fields belong to the server's lock.
+type lease struct {
+	files   []*file
+	readers int
+}
+
+// open returns a file, from those that are open or from the folder, and adds it
+// to the lease. Only one change of state runs at a time, so that the file is not
+// opened twice.
+func (s *Server) open(l *lease, key fileKey, values bool) (*file, error) {
+	s.mu.Lock()
+	f := s.files[key]
+	s.mu.Unlock()
+	if f == nil {
+		f = &file{key: key}
+		var err error
+		if values {
+			if f.values, err = layout.OpenValues(s.folder, key.name, key.source); err == nil {
+				adviseRandom(f.values.Mapped())
+			}
+		} else {
+			f.segment, err = layout.OpenSegment(s.folder, key.name, key.source)
+		}
+		if err != nil {
+			return nil, inFile(key.name, err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files[key] = f
+	f.leases++
+	l.files = append(l.files, f)
+	return f, nil
+}
+
+// enter returns the state to read, which release gives back.
+func (s *Server) enter() (*state, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == nil {
+		return nil, errBehind
+	}
+	s.state.lease.readers++
+	return s.state, nil
+}
+
+// release gives a lease back; files that nobody needs any more are unmapped.
+func (s *Server) release(l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.readers--; l.readers > 0 {
+		return
+	}
+	for _, f := range l.files {
+		if f.leases--; f.leases == 0 {
+			delete(s.files, f.key)
+			_ = f.close() // of a mapping that was only read
+		}
+	}
+}

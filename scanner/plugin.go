@@ -1,0 +1,64 @@
+package scanner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	scannerv1 "recalld/proto/recalld/scanner/v1"
+)
+
+// MaxMessage is the most bytes of a message in either direction.
+const MaxMessage = 64 << 20
+
+// protocol is the version of the contract; the handshake demands it of both
+// ends.
+const protocol = 1
+
+// PluginName is under which name the process offers its service.
+const PluginName = "scanner"
+
+// Handshake is what both ends must agree on before they speak. The cookie is no
+// secret: it tells a person who starts the command by hand what it is.
+func Handshake() plugin.HandshakeConfig {
+	return plugin.HandshakeConfig{ProtocolVersion: protocol, MagicCookieKey: "RECALLD_SCANNER", MagicCookieValue: "started-by-its-server"}
+}
+
+// Plugin connects the service with go-plugin. Service is nil on the client's end.
+type Plugin struct {
+	plugin.NetRPCUnsupportedPlugin
+	Service *Server
+}
+
+// GRPCServer implements [plugin.GRPCPlugin].
+func (p *Plugin) GRPCServer(_ *plugin.GRPCBroker, to *grpc.Server) error {
+	if p.Service == nil {
+		return errors.New("this end has no server")
+	}
+	scannerv1.RegisterScannerServer(to, p.Service)
+	return nil
+}
+
+// GRPCClient implements [plugin.GRPCPlugin] and returns a
+// [scannerv1.ScannerClient].
+func (p *Plugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any, error) {
+	return scannerv1.NewScannerClient(c), nil
+}
+
+// Serve is the whole life of a scanner process: until the parent says so or is
+// gone. In a process that was not started by a client it says so and exits with
+// code 1.
+func Serve() {
+	go watchParent()
+	server := NewServer()
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: Handshake(),
+		Plugins:         plugin.PluginSet{PluginName: &Plugin{Service: server}},
+		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(options, grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage))...)
+		},
+	})
+	server.Close()
+}

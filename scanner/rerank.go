@@ -1,0 +1,91 @@
+package scanner
+
+import (
+	"errors"
+	"fmt"
+
+	"recalld/layout"
+	scannerv1 "recalld/proto/recalld/scanner/v1"
+	"recalld/scanner/kernel"
+)
+
+// answer is what a query found as it is sent, with dot products when the query
+// has values (DECISIONS 22).
+func (m *model) answer(b best, query []byte) (*scannerv1.Answer, error) {
+	a := &scannerv1.Answer{}
+	for _, f := range b.rows {
+		a.Rows = append(a.Rows, f.wire())
+	}
+	for _, f := range b.parents {
+		a.Parents = append(a.Parents, f.wire())
+	}
+	if len(query) == 0 {
+		return a, nil
+	}
+	return a, m.rerank(b.rows, a.GetRows(), query)
+}
+
+func (f found) wire() *scannerv1.Hit {
+	return &scannerv1.Hit{Ref: &scannerv1.Ref{Kind: scannerv1.Kind(f.ref.Kind), Id: f.ref.ID}, Block: uint32(f.block), Distance: f.distance}
+}
+
+// rerank fills in the dot products and norms of rows. A row of a file is read
+// where its pointer says; all are asked for before the first is waited for.
+func (m *model) rerank(rows []found, hits []*scannerv1.Hit, query []byte) error {
+	type place struct {
+		file *layout.Values
+		slot uint32
+	}
+	places := make([]place, len(rows))
+	for i, f := range rows {
+		if f.target.segment == nil {
+			continue
+		}
+		p, err := f.target.segment.Pointer(f.row)
+		if err != nil {
+			return inFile(f.target.segment.Name(), err)
+		}
+		if p == layout.NoPointer() {
+			continue
+		}
+		file := m.values[p.File]
+		if file == nil {
+			continue // lean, or not published: the row counts as one without values
+		}
+		if int(p.Slot) >= file.Header().Slots {
+			return inFile(f.target.segment.Name(), fmt.Errorf("%w: row %d points at slot %d of value file %d, which has %d", layout.ErrDamaged, f.row, p.Slot, p.File, file.Header().Slots))
+		}
+		places[i] = place{file, p.Slot}
+		from, to := file.Extent(p.Slot)
+		prefetch(file.Mapped(), from, to)
+	}
+	for i, f := range rows {
+		values := kernel.Values{Dims: m.source.Dims, Stride: m.source.Dims}
+		var row, norm uint32
+		switch p := places[i]; {
+		case f.target.part != nil:
+			values.Data, row, norm = f.target.part.values, uint32(f.row), f.target.part.norms[f.row]
+		case p.file != nil:
+			if err := p.file.Intact(); err != nil {
+				return inFile(p.file.Name(), err)
+			}
+			n, err := p.file.Norm(p.slot)
+			if errors.Is(err, layout.ErrErased) {
+				continue
+			}
+			if err != nil {
+				return inFile(p.file.Name(), err)
+			}
+			values.Stride, values.Data, row, norm = p.file.Stride(), p.file.Slots(), p.slot, uint32(n)
+		}
+		if norm == 0 {
+			continue
+		}
+		var dot [1]int32
+		if err := values.Dots(kernel.Best(), []uint32{row}, query, dot[:]); err != nil {
+			return err
+		}
+		hits[i].Dot, hits[i].Norm = dot[0], norm
+	}
+	return nil
+}
