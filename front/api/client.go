@@ -38,18 +38,22 @@ var _ coordinator.Service = (*Client)(nil)
 // NewClient returns a client of the server that listens on the unix socket. It
 // does not connect before the first call.
 func NewClient(socket string) *Client {
+	return newClient(transportOver(func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}))
+}
+
+// transportOver speaks HTTP/1.1 over the connections that dial makes.
+func transportOver(dial func(context.Context) (net.Conn, error)) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	transport := &http.Transport{
-		Protocols: protocols,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
+	return &http.Transport{
+		Protocols:           protocols,
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     guard.IdleTimeout / 2,
 		DisableCompression:  true,
 	}
-	return newClient(transport)
 }
 
 func newClient(transport *http.Transport) *Client {

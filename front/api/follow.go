@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"recalld/front/guard"
 )
 
 // Follow returns a client of whichever server runs on a data folder, now and
@@ -55,30 +53,22 @@ type reviver struct {
 
 // folderTransport connects to the server of a folder; a nil reviver looks once.
 func folderTransport(dataDir string, r *reviver) *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		Protocols: protocols,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			connection, err := dialFolder(ctx, dataDir)
-			if r == nil {
-				return connection, err
-			}
-			if errors.Is(err, ErrNoServer) && r.revive != nil {
-				connection, err = r.dial(ctx, dataDir)
-			}
-			if err == nil {
-				select {
-				case r.found <- struct{}{}:
-				default:
-				}
-			}
+	return transportOver(func(ctx context.Context) (net.Conn, error) {
+		connection, err := dialFolder(ctx, dataDir)
+		if r == nil {
 			return connection, err
-		},
-		MaxIdleConnsPerHost: 64,
-		IdleConnTimeout:     guard.IdleTimeout / 2,
-		DisableCompression:  true,
-	}
+		}
+		if errors.Is(err, ErrNoServer) && r.revive != nil {
+			connection, err = r.dial(ctx, dataDir)
+		}
+		if err == nil {
+			select {
+			case r.found <- struct{}{}:
+			default:
+			}
+		}
+		return connection, err
+	})
 }
 
 // dial looks again, revives, and looks once more.
