@@ -391,9 +391,15 @@ const (
 	stageHydrate = "hydrate"
 )
 
+// exclude notes for an explanation where a row was dropped first: the reservation
+// may come to it once more.
 func (t *turn) exclude(ref memory.Ref, stage, reason string) {
-	if t.explain {
-		t.exclusions = append(t.exclusions, Exclusion{Ref: ref.String(), Stage: stage, Reason: reason})
+	if !t.explain {
+		return
+	}
+	x := Exclusion{Ref: ref.String(), Stage: stage, Reason: reason}
+	if !slices.ContainsFunc(t.exclusions, func(e Exclusion) bool { return e.Ref == x.Ref }) {
+		t.exclusions = append(t.exclusions, x)
 	}
 }
 

@@ -411,6 +411,21 @@ func TestReservationObeysTheFilters(t *testing.T) {
 	}); slices.Contains(got, "X2") || len(got) != 3 {
 		t.Errorf("excluded: %v", got)
 	}
+	for ref, name := range names {
+		if name != "G4" { // a row of the gate that has blocks as well
+			continue
+		}
+		a := b.recall(RecallRequest{Agent: "mia", Query: query, Exclude: []string{b.record(ref).Content}, Explain: true})
+		var dropped []string
+		for _, x := range a.Explain.Exclusions {
+			if x.Ref == ref {
+				dropped = append(dropped, x.Stage)
+			}
+		}
+		if !slices.Equal(dropped, []string{stageFilter}) {
+			t.Errorf("an excluded row was dropped at %v", dropped)
+		}
+	}
 	if got := reserved(func(r *RecallRequest) { r.SourceID = "elsewhere" }); len(got) != 0 {
 		t.Errorf("another source: %v", got)
 	}
