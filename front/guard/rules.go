@@ -27,6 +27,7 @@ type rule struct {
 func rules() map[string]rule {
 	return map[string]rule{
 		"Store":            {oneAgent, access.ReadWrite},
+		storeKept:          {theServer, access.ReadWrite},
 		"Recall":           {oneAgent, access.Read},
 		"GetContents":      {oneAgent, access.Read},
 		"List":             {oneAgent, access.Read},
@@ -59,6 +60,8 @@ func rules() map[string]rule {
 
 // Methods whose need depends on the request.
 const (
+	// Numbers and models, which a record may bring along, are all agents'.
+	storeKept   = "Store with kept"
 	doctorFix   = "Doctor with fix"      // mends what it finds
 	mergeSource = "Merge from"           // reads the source; the target needs the rule of Merge
 	mergeMoved  = "Merge by moving from" // deletes at the source

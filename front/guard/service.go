@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"recalld/coordinator"
 	"recalld/memory"
@@ -47,7 +48,13 @@ func guarded[Q, A any](ctx context.Context, s *service, method, agent string, r 
 	return call(ctx, r)
 }
 
+// Store needs the server as well where items bring numbers or vectors along.
 func (s *service) Store(ctx context.Context, r coordinator.StoreRequest) (coordinator.StoreResponse, error) {
+	if slices.ContainsFunc(r.Items, func(i coordinator.StoreItem) bool { return i.Kept != nil }) {
+		if err := s.allow(ctx, storeKept, ""); err != nil {
+			return coordinator.StoreResponse{}, err
+		}
+	}
 	return guarded(ctx, s, "Store", r.Agent, r, s.inner.Store)
 }
 

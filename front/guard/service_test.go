@@ -9,6 +9,7 @@ import (
 
 	"recalld/access"
 	"recalld/coordinator"
+	"recalld/ingest"
 )
 
 // callAll calls every method of the service with zero values and returns what
@@ -125,6 +126,35 @@ func TestReadersDoNotWrite(t *testing.T) {
 	fix := coordinator.DoctorRequest{Fix: true}
 	if _, err := Service(unreachable{}, nil).Doctor(WithClient(t.Context(), access.NewClient("c", access.Read)), fix); !errors.Is(err, access.ErrDenied) {
 		t.Errorf("doctor --fix: %v", err)
+	}
+}
+
+// What a record brings along is not one agent's: numbers are counted in one row
+// for all, and a vector may register a model. It needs the server too.
+func TestKeptItemsNeedTheServer(t *testing.T) {
+	for grants, want := range map[string]error{
+		`{"mia": "read-write"}`:              access.ErrDenied,
+		`{"mia": "read-write", "*": "read"}`: access.ErrDenied,
+		`{"*": "read-write"}`:                errReached,
+		`{"mia": "read", "*": "read-write"}`: access.ErrDenied,
+	} {
+		store := func(items ...coordinator.StoreItem) (err error) {
+			defer func() {
+				if recover() != nil {
+					err = errReached
+				}
+			}()
+			_, err = Service(unreachable{}, nil).Store(WithClient(t.Context(), granted(t, grants)), coordinator.StoreRequest{Agent: "mia", Items: items})
+			return err
+		}
+		plain := coordinator.StoreItem{Content: "会議は木曜。"}
+		kept := coordinator.StoreItem{Content: "会议改到星期三。", Kept: &ingest.Kept{ID: 1 << 36}}
+		if err := store(plain, kept); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", grants, err, want)
+		}
+		if err := store(plain); strings.HasPrefix(grants, `{"mia": "read-write"`) && !errors.Is(err, errReached) {
+			t.Errorf("%s, nothing brought along: %v", grants, err)
+		}
 	}
 }
 
