@@ -157,6 +157,42 @@ func TestLargeCellIsReadInPart(t *testing.T) {
 	}
 }
 
+// DECISIONS 10: what becomes of one model's sets is no matter of another's.
+func TestOtherModelsSetsGo(t *testing.T) {
+	s := newShelf(t, 64)
+	other := *s
+	var err error
+	if other.model, err = s.store.PutModel(t.Context(), sqlite.Model{Backend: "test", Name: "old", Dims: 64, State: sqlite.ModelKept, Probes: [][]float32{turned(.5, 64)}}); err != nil {
+		t.Fatal(err)
+	}
+	ref := s.add(t, "甲。乙。", block{3, .5}, block{4, .5})
+	other.fill(t, ref, "甲。乙。", block{5, .5}, block{6, .5})
+	index := NewCodes(NewMatrices(1 << 20))
+	ask := func(model int64) int {
+		view, err := s.store.ViewRecords(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer view.Close()
+		q := s.search(10)
+		q.Vectors[0].Model = model
+		got, err := NewBlocks(index).Search(t.Context(), view, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(got.Candidates)
+	}
+	if a, b := ask(s.model), ask(other.model); a != 1 || b != 1 {
+		t.Fatalf("%d and %d candidates", a, b)
+	}
+	if err := s.store.SetModelState(t.Context(), other.model, sqlite.ModelRetired); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := ask(s.model), ask(other.model); a != 1 || b != 0 {
+		t.Errorf("%d and %d candidates after one model's sets went", a, b)
+	}
+}
+
 // zeroCode asks with an empty code, whatever the query's vector, so that a test
 // says distances and cosines apart.
 type zeroCode struct{ BlockIndex }

@@ -123,9 +123,10 @@ type codeMatrix struct {
 	limit int64              // bytes; a larger cell is not loaded
 }
 
-// A set is dropped with its text and moves with its record; each is in the log.
-func (c *codeMatrix) follows(op sqlite.Op) bool {
-	return op == sqlite.OpBlocks || op == sqlite.OpText || op == sqlite.OpRetag || op == sqlite.OpDelete
+// A set is dropped with its text and moves with its record; each is in the log. What
+// becomes of another model's sets says nothing of this one's.
+func (c *codeMatrix) follows(x sqlite.Change) bool {
+	return x.Op == sqlite.OpBlocks && x.Model == c.key.model || x.Op == sqlite.OpText || x.Op == sqlite.OpRetag || x.Op == sqlite.OpDelete
 }
 
 // bytesPerSet is what one set costs beside its codes.

@@ -62,7 +62,7 @@ func (m *Matrices) Each(view *sqlite.View, model, cell int64, dims int, expect i
 	})
 }
 
-func (f *floats) follows(op sqlite.Op) bool { return op != sqlite.OpBlocks }
+func (f *floats) follows(x sqlite.Change) bool { return x.Op != sqlite.OpBlocks }
 
 func (f *floats) size() (int, int64) {
 	n := len(f.rows.refs)

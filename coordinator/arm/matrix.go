@@ -52,8 +52,8 @@ type matrix interface {
 	// follow reads changed records again, as the snapshot has them; here says
 	// which of them are in the cell.
 	follow(view *sqlite.View, here map[memory.Ref]bool) error
-	// follows reports whether an operation can change what the matrix has.
-	follows(op sqlite.Op) bool
+	// follows reports whether a change of its cell can change what the matrix has.
+	follows(x sqlite.Change) bool
 	// size returns the rows, live or not, and their bytes.
 	size() (rows int, bytes int64)
 }
@@ -168,7 +168,7 @@ func (m *Matrices) advance(view *sqlite.View) error {
 	}
 	note := func(cell int64, c sqlite.Change) {
 		for _, e := range cells[cell] {
-			if m.entries[e.key] != e || !e.matrix.follows(c.Op) {
+			if m.entries[e.key] != e || !e.matrix.follows(c) {
 				continue
 			}
 			if len(e.pending) >= e.kept+m.behind {
