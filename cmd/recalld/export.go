@@ -25,7 +25,7 @@ func (a *app) exportCommand() *cobra.Command {
 		Long: `Write an agent's records as jsonl, which import reads back. With --kept their
 numbers, times, recall counts and vectors go along, so that another folder can keep
 them. --to cpersona writes the file that CPersona's import_memories reads, with all
-of that. A file appears whole or not at all.`,
+of that. A file appears whole or not at all, in the place of an older one.`,
 		Example: `  recalld export --agent mia > mia.jsonl
   recalld export --agent mia --project atlas atlas.jsonl
   recalld export --agent mia --kept mia.jsonl
@@ -59,7 +59,11 @@ of that. A file appears whole or not at all.`,
 			if out == "" || out == "-" {
 				return write(ctx, a.out)
 			}
-			if err := writeWhole(out, func(w io.Writer) error { return write(ctx, w) }); err != nil {
+			file, err := a.outside("FILE", out)
+			if err != nil {
+				return err
+			}
+			if err := writeWhole(file, func(w io.Writer) error { return write(ctx, w) }); err != nil {
 				return err
 			}
 			return a.print(map[string]any{"path": out, "lines": e.lines}, func(w io.Writer) { fmt.Fprintf(w, "%d lines written to %s\n", e.lines, out) })

@@ -7,11 +7,17 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"recalld/memory"
 )
 
 // writeWhole writes a file under a temporary name beside it, syncs it and
-// renames it.
+// renames it. A device or a pipe is written to instead: a rename would put a file
+// in its place.
 func writeWhole(path string, write func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return writeInto(path, write)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -31,6 +37,39 @@ func writeWhole(path string, write func(io.Writer) error) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+func writeInto(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	err = write(f)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// outside refuses an existing file of the data folder as the target of an export:
+// replacing the data file would lose every record. A link is followed to what it
+// names, which is what an export replaces.
+func (a *app) outside(field, path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return path, nil // a new file; whether its folder is there, writing says
+	}
+	folder, err := os.Stat(filepath.Dir(real))
+	if err != nil {
+		return "", err
+	}
+	if data, err := os.Stat(a.data); err == nil && os.SameFile(folder, data) {
+		return "", &memory.FieldError{Field: field, Problem: memory.Shape(path) + " is a file of the data folder", Limit: "no file that recalld keeps", Next: "give a name in another folder"}
+	}
+	return real, nil
 }
 
 func (a *app) backupCommand() *cobra.Command {
