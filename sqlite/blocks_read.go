@@ -28,13 +28,10 @@ func (v *View) BlockBits(model int64, cells []int64, each func(BlockCodes) error
 	for _, cell := range cells {
 		err := v.query("SELECT b.kind, b.parent, b.n, b.bits, CASE WHEN b.unembeddable > 0 THEN b.spans END FROM block_set b INDEXED BY block_cell WHERE b.cell = ? AND b.key >= ? AND b.key < ? AND "+currentSet+" ORDER BY b.key",
 			[]any{cell, model << 41, (model + 1) << 41}, func(r row) error {
-				codes := BlockCodes{Ref: memory.Ref{Kind: memory.Kind(r.int(0)), ID: r.int(1)}, Cell: cell, N: int(r.int(2)), Dims: dims, Bits: r.blob(3)}
-				for i, s := range decodeSpans(r.blob(4)) {
-					if s.Unembeddable {
-						codes.Unembeddable = append(codes.Unembeddable, i)
-					}
-				}
-				return each(codes)
+				return each(BlockCodes{
+					Ref: memory.Ref{Kind: memory.Kind(r.int(0)), ID: r.int(1)}, Cell: cell,
+					N: int(r.int(2)), Dims: dims, Bits: r.blob(3), Unembeddable: unembeddable(r.blob(4)),
+				})
 			})
 		if err != nil {
 			return err
