@@ -41,19 +41,20 @@ func TestUsageScript(t *testing.T) { script(t, "usage") }
 // RR-444
 func TestImportScript(t *testing.T) { script(t, "import") }
 
-func TestHookScript(t *testing.T)       { script(t, "hook") }
-func TestExportScript(t *testing.T)     { script(t, "export") }
-func TestBackupScript(t *testing.T)     { script(t, "backup") }
-func TestDamageScript(t *testing.T)     { script(t, "damage") }
-func TestReadOnlyScript(t *testing.T)   { script(t, "readonly") }
-func TestServerScript(t *testing.T)     { script(t, "server") }
-func TestMCPScript(t *testing.T)        { script(t, "mcp") }
-func TestOperateScript(t *testing.T)    { script(t, "operate") }
-func TestCompletionScript(t *testing.T) { script(t, "completion") }
-func TestOverrideScript(t *testing.T)   { script(t, "override") }
-func TestDoorScript(t *testing.T)       { script(t, "door") }
-func TestBenchScanScript(t *testing.T)  { script(t, "bench_scan") }
-func TestBenchReachScript(t *testing.T) { script(t, "bench_reach") }
+func TestHookScript(t *testing.T)          { script(t, "hook") }
+func TestExportScript(t *testing.T)        { script(t, "export") }
+func TestBackupScript(t *testing.T)        { script(t, "backup") }
+func TestDamageScript(t *testing.T)        { script(t, "damage") }
+func TestReadOnlyScript(t *testing.T)      { script(t, "readonly") }
+func TestServerScript(t *testing.T)        { script(t, "server") }
+func TestMCPScript(t *testing.T)           { script(t, "mcp") }
+func TestOperateScript(t *testing.T)       { script(t, "operate") }
+func TestCompletionScript(t *testing.T)    { script(t, "completion") }
+func TestOverrideScript(t *testing.T)      { script(t, "override") }
+func TestDoorScript(t *testing.T)          { script(t, "door") }
+func TestBenchScanScript(t *testing.T)     { script(t, "bench_scan") }
+func TestBenchReachScript(t *testing.T)    { script(t, "bench_reach") }
+func TestBenchFidelityScript(t *testing.T) { script(t, "bench_fidelity") }
 
 func TestEveryScriptIsATest(t *testing.T) {
 	source, err := os.ReadFile("script_test.go")
