@@ -72,11 +72,25 @@ type taken struct {
 	to   string
 }
 
-// copyAll offers one snapshot of the source to the target.
+// copyAll offers one snapshot of the source to the target. What was left out of
+// it as damaged is an error, after the rest is copied.
 func (m *merge) copyAll(ctx context.Context) error {
-	view, err := m.c.store.ViewRecords(ctx)
+	profiles, damage, err := m.copyRecords(ctx)
 	if err != nil {
 		return err
+	}
+	if err := m.copyProfiles(ctx, profiles); err != nil {
+		return err
+	}
+	return damage
+}
+
+// copyRecords offers the records, and returns the profiles of the same snapshot
+// and what of it is damaged.
+func (m *merge) copyRecords(ctx context.Context) (profiles []memory.Profile, damage, err error) {
+	view, err := m.c.store.ViewRecords(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer view.Close()
 	for _, kind := range []memory.Kind{memory.KindEpisode, memory.KindMemory} {
@@ -84,7 +98,7 @@ func (m *merge) copyAll(ctx context.Context) error {
 		for more := true; more; {
 			records, err := view.List(memory.Scope{Agent: m.request.Source}, filter)
 			if err != nil {
-				return err
+				return nil, nil, err
 			}
 			more = len(records) == filter.Limit
 			if len(records) == 0 {
@@ -92,14 +106,12 @@ func (m *merge) copyAll(ctx context.Context) error {
 			}
 			filter.After = records[len(records)-1].Ref.ID
 			if err := m.offer(ctx, view, records); err != nil {
-				return err
+				return nil, nil, err
 			}
 		}
 	}
-	if err := m.copyProfiles(ctx, view); err != nil {
-		return err
-	}
-	return damageOf(view)
+	profiles, err = view.Profiles(m.request.Source, nil, maxProfiles)
+	return profiles, damageOf(view), err
 }
 
 // offer stores records of one kind for the target.
@@ -139,11 +151,7 @@ func (m *merge) offer(ctx context.Context, view *sqlite.View, records []memory.R
 	return nil
 }
 
-func (m *merge) copyProfiles(ctx context.Context, view *sqlite.View) error {
-	profiles, err := view.Profiles(m.request.Source, nil, maxProfiles)
-	if err != nil {
-		return err
-	}
+func (m *merge) copyProfiles(ctx context.Context, profiles []memory.Profile) error {
 	for _, p := range profiles {
 		held, err := m.c.Profiles(ctx, m.request.Target, &p.UserID)
 		if err != nil {
