@@ -101,6 +101,9 @@ func Check(length int, nodes []memory.Span, all []Block) error {
 	if len(nodes) == 0 {
 		nodes = []memory.Span{{Start: 0, End: length}}
 	}
+	if err := covers(nodes, length); err != nil {
+		return fmt.Errorf("nodes: %w", err)
+	}
 	spans := make([]memory.Span, len(all))
 	for i, b := range all {
 		spans[i] = b.Span

@@ -262,6 +262,11 @@ func TestCheckRefuses(t *testing.T) {
 			t.Errorf("%s passes", name)
 		}
 	}
+	for _, nodes := range [][]memory.Span{{span(0, 10)}, {span(0, 10), span(20, 1000)}, {span(0, 1001)}} {
+		if err := Check(1000, nodes, good); err == nil {
+			t.Errorf("nodes %v pass", nodes)
+		}
+	}
 }
 
 // The package imports nothing that could ask a model.
