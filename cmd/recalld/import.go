@@ -59,7 +59,7 @@ docs/formats.md has the fields, docs/import.md what becomes of what.`,
 	flags.StringVar(&f.project, "project", "", "project of the records that name none; not given: the global pool, which every project sees")
 	flags.StringVar(&f.format, "format", "", strings.Join(ingest.Formats(), ", ")+" (default: found out)")
 	flags.StringVar(&f.vectors, "vectors", "keep", "keep: use vectors that come along where they are the configured model's; drop: embed every text anew")
-	flags.StringVar(&f.renumbered, "renumbered", "", "file to write the records to whose number is another one here: a line of JSON each, from and to")
+	flags.StringVar(&f.renumbered, "renumbered", "", "file to add the records to whose number is another one here: a line of JSON each, from and to")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read, check and compare everything, store nothing")
 	return c
 }
@@ -87,6 +87,11 @@ func (a *app) runImport(ctx context.Context, path string, f importFlags) error {
 			return err
 		}
 		marks = o.Cursor.Marks()
+	}
+	if f.renumbered != "" {
+		if f.renumbered, err = a.outside("--renumbered", f.renumbered); err != nil {
+			return err
+		}
 	}
 	closeMap, err := f.mapNumbers(&o)
 	if err != nil {
@@ -142,12 +147,13 @@ func (a *app) openImport(ctx context.Context, path string, f importFlags) (in *i
 	return in, format, nil
 }
 
-// mapNumbers makes a run write the records that it numbered anew.
+// mapNumbers makes a run add the records that it numbered anew to a file, so that
+// an import which goes on keeps what it wrote before it was interrupted.
 func (f *importFlags) mapNumbers(o *ingest.Options) (closeFile func() error, err error) {
 	if f.renumbered == "" {
 		return func() error { return nil }, nil
 	}
-	out, err := os.Create(f.renumbered)
+	out, err := os.OpenFile(f.renumbered, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}

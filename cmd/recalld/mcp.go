@@ -50,7 +50,15 @@ from a file of grants.`,
   claude mcp add memory -- recalld mcp --agent mia
   RECALLD_TOKEN=$(openssl rand -hex 32) recalld mcp --http 127.0.0.1:7301`,
 		Args: exactly(0, ""),
-		RunE: func(c *cobra.Command, _ []string) error { return a.mcp(c, &f) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			// An empty name is no wish for everybody's memory, but a variable that is not set.
+			if c.Flags().Changed("agent") || f.agent != "" {
+				if err := (memory.Scope{Agent: f.agent}).Check(); err != nil {
+					return err
+				}
+			}
+			return a.mcp(c, &f)
+		},
 	}
 	agentFlag(c, &f.agent)
 	flags := c.Flags()

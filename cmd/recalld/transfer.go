@@ -54,9 +54,9 @@ func writeInto(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// outside refuses an existing file of the data folder as the target of an export:
-// replacing the data file would lose every record. A link is followed to what it
-// names, which is what an export replaces.
+// outside refuses an existing file of the data folder as one to write to: an export
+// in the place of the data file would lose every record. A link is followed to what
+// it names, which is what an export replaces.
 func (a *app) outside(field, path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
