@@ -119,7 +119,7 @@ func (a *app) showDemo(ctx context.Context, s *session) error {
 serving %s; stop with Ctrl-C
 
 register it with an MCP client:
-  claude mcp add recalld -- %s
+  claude mcp add memory -- %s
 `, data, strings.Join(command, " "))
 	return err
 }

@@ -74,7 +74,7 @@ func readDemo(t *testing.T, out *bufio.Reader) (screen string, command []string)
 			t.Fatalf("%v after:\n%s", err, b.String())
 		}
 		b.WriteString(line)
-		if _, registered, found := strings.Cut(line, "claude mcp add recalld -- "); found {
+		if _, registered, found := strings.Cut(line, "claude mcp add memory -- "); found {
 			return b.String(), shellWords(registered)
 		}
 	}
