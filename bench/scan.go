@@ -22,7 +22,8 @@ type ScanOptions struct {
 	Queries  int // of one pass
 	Threads  int
 	Path     kernel.Path
-	Repeat   int // rounds, of which the medians are taken
+	Repeat   int      // rounds, of which the medians are taken
+	Command  []string // of a scanner process to scan through; nil: none
 	Progress coordinator.Progress
 	Clock    func() time.Time
 }
@@ -35,6 +36,7 @@ type ScanReport struct {
 	Ratio   float64 `json:"ratio"`                  // of the scan to reading
 	One     float64 `json:"one_query_ms,omitempty"` // where a pass has several queries: a pass with one of them
 	Batch   float64 `json:"ratio_to_one,omitempty"`
+	Plugin  *Plugin `json:"plugin,omitempty"`
 	Best    Bests   `json:"best"` // instead of medians: what a busy machine disturbs least
 	Path    string  `json:"path"`
 	Rows    int     `json:"rows"`
@@ -78,6 +80,13 @@ func Scan(ctx context.Context, o ScanOptions) (*ScanReport, error) {
 	for i := range queries {
 		queries[i] = kernel.Query{Code: fill(r, make([]byte, o.Dims/8)), Rows: o.K}
 	}
+	var through *scanThrough
+	if o.Command != nil {
+		if through, err = newScanThrough(ctx, o, m.Codes, queries); err != nil {
+			return nil, err
+		}
+		defer through.close()
+	}
 	var reads, scans, ones []time.Duration
 	for round := range o.Repeat + 1 {
 		start := o.Clock()
@@ -93,6 +102,11 @@ func Scan(ctx context.Context, o ScanOptions) (*ScanReport, error) {
 				return nil, err
 			}
 		}
+		if through != nil {
+			if err := through.round(ctx, o.Clock, round > 0); err != nil {
+				return nil, err
+			}
+		}
 		if round > 0 { // the first one warms up
 			reads, scans, ones = append(reads, read), append(scans, scan), append(ones, one)
 		}
@@ -103,6 +117,11 @@ func Scan(ctx context.Context, o ScanOptions) (*ScanReport, error) {
 	report := &ScanReport{Read: Quantile(reads, .5), Scan: Quantile(scans, .5), Path: o.Path.String(), Rows: o.Rows, Dims: o.Dims, K: o.K,
 		Queries: o.Queries, Threads: o.Threads, Repeat: o.Repeat}
 	report.Best = Bests{Read: Quantile(reads, 0), Scan: Quantile(scans, 0)}
+	if through != nil {
+		if report.Plugin, err = through.report(ctx, scans); err != nil {
+			return nil, err
+		}
+	}
 	report.Ratio, report.Best.Ratio = ratio(report.Scan, report.Read), ratio(report.Best.Scan, report.Best.Read)
 	if o.Queries > 1 {
 		report.One = Quantile(ones, .5)

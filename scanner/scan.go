@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
-	"runtime"
 	"slices"
 
 	"recalld/layout"
@@ -50,7 +49,7 @@ func compareFound(a, b found) int {
 type best struct{ rows, parents []found }
 
 // scan answers one request.
-func (s *state) scan(ctx context.Context, r *scannerv1.ScanRequest) (*scannerv1.ScanReply, error) {
+func (s *state) scan(ctx context.Context, r *scannerv1.ScanRequest, threads int) (*scannerv1.ScanReply, error) {
 	if r.GetSequence() > s.sequence {
 		return nil, fmt.Errorf("%w: it is at change %d, %d was asked for", errBehind, s.sequence, r.GetSequence())
 	}
@@ -78,7 +77,7 @@ func (s *state) scan(ctx context.Context, r *scannerv1.ScanRequest) (*scannerv1.
 	}
 	answers := make([]best, len(queries))
 	for _, t := range targets {
-		if err := t.scan(ctx, queries, answers); err != nil {
+		if err := t.scan(ctx, threads, queries, answers); err != nil {
 			return nil, err
 		}
 	}
@@ -138,12 +137,16 @@ func (m *model) targets(scope layout.Scope, perParent int) (targets []*target, e
 		if err != nil {
 			return nil, inFile(g.Name(), err)
 		}
-		precedes := table.Precedes
-		if g.Header().Cells == 1 {
-			precedes = nil // rows of one cell are in the order
-		}
 		live := g.liveWithin(perParent, table)
 		for _, r := range ranges {
+			precedes := table.Precedes
+			one, err := g.inOneCell(r)
+			if err != nil {
+				return nil, inFile(g.Name(), err)
+			}
+			if one {
+				precedes = nil // the order of rows
+			}
 			targets = append(targets, &target{matrix: kernel.Matrix{Bits: width, Codes: g.Codes()}, from: r.From, to: r.To,
 				live: live, records: table, precedes: precedes, at: table.At, segment: g})
 		}
@@ -159,6 +162,27 @@ func (m *model) targets(scope layout.Scope, perParent int) (targets []*target, e
 		}
 	}
 	return targets, nil
+}
+
+// inOneCell reports whether a range, which begins with a cell, ends with it.
+func (s *segment) inOneCell(r layout.Range) (bool, error) {
+	from, to := 0, s.Header().Cells
+	for from < to {
+		i := (from + to) / 2
+		_, rows, err := s.Cell(i)
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case rows.From == r.From:
+			return rows.To >= r.To, nil
+		case rows.From < r.From:
+			from = i + 1
+		default:
+			to = i
+		}
+	}
+	return false, nil
 }
 
 // count is how many rows a scan of the range compares.
@@ -180,7 +204,7 @@ func (t *target) count() (n int) {
 
 // scan goes over the range and adds to the answers. What is known already limits
 // it: rows farther away than the last of enough are of no use.
-func (t *target) scan(ctx context.Context, queries []kernel.Query, answers []best) error {
+func (t *target) scan(ctx context.Context, threads int, queries []kernel.Query, answers []best) error {
 	limited := slices.Clone(queries)
 	for i := range limited {
 		limited[i].Limit = answers[i].limit(queries[i])
@@ -191,7 +215,7 @@ func (t *target) scan(ctx context.Context, queries []kernel.Query, answers []bes
 		return err
 	}
 	tiles := (t.to - t.from + kernel.TileRows - 1) / kernel.TileRows
-	if err := pass.Run(ctx, max(1, min(tiles, runtime.GOMAXPROCS(0)))); err != nil {
+	if err := pass.Run(ctx, max(1, min(tiles, threads))); err != nil {
 		return err
 	}
 	for i, a := range pass.Answers() {

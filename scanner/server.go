@@ -2,7 +2,9 @@ package scanner
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -14,6 +16,8 @@ import (
 // concurrently.
 type Server struct {
 	scannerv1.UnimplementedScannerServer
+
+	threads int
 
 	change sync.Mutex // held by Open, Publish and Apply
 
@@ -30,10 +34,14 @@ type Server struct {
 	tasks sync.WaitGroup
 }
 
-// NewServer returns a server that waits for Open.
-func NewServer() *Server {
+// NewServer returns a server that waits for Open and scans with so many
+// goroutines at most, 0 for as many as there are processors.
+func NewServer(threads int) *Server {
+	if threads < 1 {
+		threads = runtime.GOMAXPROCS(0)
+	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Server{files: make(map[fileKey]*file), ctx: ctx, stop: stop}
+	return &Server{threads: threads, files: make(map[fileKey]*file), ctx: ctx, stop: stop}
 }
 
 // Close waits for what runs in the background. Requests must have ended.
@@ -141,7 +149,7 @@ func (s *Server) Scan(ctx context.Context, r *scannerv1.ScanRequest) (*scannerv1
 	defer s.release(st.lease)
 	var reply *scannerv1.ScanReply
 	err = layout.Guard(func() (err error) {
-		reply, err = st.scan(ctx, r)
+		reply, err = st.scan(ctx, r, s.threads)
 		return err
 	})
 	if err != nil {
@@ -159,7 +167,7 @@ func (s *Server) Stats(context.Context, *scannerv1.StatsRequest) (*scannerv1.Sta
 		return nil, wire(err)
 	}
 	defer s.release(st.lease)
-	reply := &scannerv1.StatsReply{State: st.wire(), Scans: s.scans.Load(), RowsScanned: s.scanned.Load()}
+	reply := &scannerv1.StatsReply{State: st.wire(), Process: int64(os.Getpid()), Scans: s.scans.Load(), RowsScanned: s.scanned.Load()}
 	for _, f := range st.lease.files {
 		reply.MappedBytes += uint64(len(f.mapped()))
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,9 +22,11 @@ func (a *app) benchScan() *cobra.Command {
 		Long: `Scan random sign codes in memory for the nearest rows of random queries, in turns
 with a loop that only reads the same bytes, and print the medians. Reading is the
 limit: no exact scan can be faster. --via go takes the scan without C, which is
-that of processors without code of their own.`,
+that of processors without code of their own. --via plugin also writes the codes
+into segments in a temporary folder, and scans them through a scanner process.`,
 		Example: `  recalld bench scan --json
   recalld bench scan --rows 4000000 --dims 384 --queries 4 --threads 2
+  recalld bench scan --via plugin
   recalld bench scan --via go --json`,
 		Args: exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
@@ -33,10 +37,19 @@ that of processors without code of their own.`,
 				if o.Path, err = kernel.ChoosePath(path); err != nil {
 					return err
 				}
+			case via == "plugin":
+				program, err := os.Executable()
+				if err != nil {
+					return err
+				}
+				if o.Path, err = kernel.ChoosePath(path); err != nil {
+					return err
+				}
+				o.Command = []string{program, "scanner", "--threads", strconv.Itoa(o.Threads)}
 			case via == "go":
 				return usage("--path chooses among the paths of --via kernel; leave it out")
 			default:
-				return usage("via %q is not known; choose kernel or go", via)
+				return usage("via %q is not known; choose kernel, plugin or go", via)
 			}
 			progress, done := a.bar("rounds", false)
 			o.Progress, o.Clock = progress, time.Now
@@ -52,6 +65,10 @@ that of processors without code of their own.`,
 				if report.Queries > 1 {
 					fmt.Fprintf(w, "one query alone %.3f ms (ratio %.2f)\n", report.One, report.Batch)
 				}
+				if p := report.Plugin; p != nil {
+					fmt.Fprintf(w, "through a scanner process %.3f ms, %.3f ms more than here; at best %.3f ms more\n", p.Scan, p.More, p.BestMore)
+					fmt.Fprintf(w, "a scope of %d rows beside them %.3f ms, %d rows scanned; anonymous memory %.1f MB\n", p.SmallRows, p.Small, p.SmallScanned, p.AnonymousMB)
+				}
 				fmt.Fprintf(w, "at best reading %.3f ms, scanning %.3f ms (ratio %.2f)\n", report.Best.Read, report.Best.Scan, report.Best.Ratio)
 			})
 		},
@@ -63,7 +80,7 @@ that of processors without code of their own.`,
 	f.IntVar(&o.Queries, "queries", 1, "queries of one pass")
 	f.IntVar(&o.Threads, "threads", 1, "goroutines that scan, and that read")
 	f.IntVar(&o.Repeat, "repeat", 15, "rounds to take medians of")
-	f.StringVar(&via, "via", "kernel", "kernel or go")
+	f.StringVar(&via, "via", "kernel", "kernel, plugin or go")
 	f.StringVar(&path, "path", "", "avx512, avx2, popcnt, neon or go (default: the fastest here)")
 	return c
 }

@@ -8,18 +8,21 @@ import (
 
 // scannerCommand is the scanner process. A server starts it; it is not listed.
 func (a *app) scannerCommand() *cobra.Command {
-	return &cobra.Command{
+	var threads int
+	c := &cobra.Command{
 		Use:    "scanner",
 		Short:  "Hold and scan derived matrices, as a server's child",
 		Hidden: true,
 		Long: `Hold the derived matrices of a store and answer its server's scans over a socket
 of theirs. A server starts and ends this process; started by hand it says so and
 exits with code 1.`,
-		Example: `  recalld scanner`,
+		Example: `  recalld scanner --threads 2`,
 		Args:    exactly(0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			scanner.Serve()
+			scanner.Serve(threads)
 			return nil
 		},
 	}
+	c.Flags().IntVar(&threads, "threads", 0, "goroutines of a scan, 0 for as many as there are processors")
+	return c
 }

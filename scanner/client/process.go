@@ -29,6 +29,7 @@ const socketRoom = 60
 type process struct {
 	plugin   *plugin.Client
 	command  *exec.Cmd
+	sockets  string   // its folder; removed with the process
 	lifeline *os.File // the writing end; closed with the process
 	calls    scannerv1.ScannerClient
 }
@@ -40,17 +41,20 @@ func (o *Options) launch() (*process, error) {
 		return nil, fmt.Errorf("make the scanner's lifeline: %w", err)
 	}
 	defer reading.Close()
+	sockets, err := os.MkdirTemp(o.Runtime, "s")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a folder for the scanner's socket: %w", err), writing.Close())
+	}
 	command := exec.Command(o.Command[0], o.Command[1:]...)
-	command.Env = append(os.Environ(), scanner.Lifeline+"="+scanner.LifelineFD)
+	command.Env = append(os.Environ(), scanner.Lifeline+"="+scanner.LifelineFD, plugin.EnvUnixSocketDir+"="+sockets)
 	command.ExtraFiles = []*os.File{reading}
-	p := &process{command: command, lifeline: writing, plugin: plugin.NewClient(&plugin.ClientConfig{
+	p := &process{command: command, lifeline: writing, sockets: sockets, plugin: plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  scanner.Handshake(),
 		Plugins:          plugin.PluginSet{scanner.PluginName: &scanner.Plugin{}},
 		Cmd:              command,
 		SkipHostEnv:      true,
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		StartTimeout:     o.StartTimeout,
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: o.Runtime},
 		Logger:           hclog.NewNullLogger(),
 		Stderr:           o.Stderr,
 		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(
@@ -75,7 +79,7 @@ func (p *process) end() error {
 		_ = p.command.Process.Kill() // it may be gone already
 	}
 	p.plugin.Kill()
-	return p.lifeline.Close()
+	return errors.Join(p.lifeline.Close(), os.RemoveAll(p.sockets))
 }
 
 // attempt is one start of a process, which any number of calls wait for.

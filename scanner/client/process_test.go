@@ -22,7 +22,7 @@ import (
 // TestMain lets the test's own program be the scanner, a process like any other.
 func TestMain(m *testing.M) {
 	if os.Getenv(scanner.Handshake().MagicCookieKey) != "" {
-		scanner.Serve()
+		scanner.Serve(0)
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -90,6 +90,9 @@ func newClient(t *testing.T, o Options) *Client {
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
+		}
+		if left, err := os.ReadDir(o.Runtime); err != nil || len(left) != 0 {
+			t.Errorf("left of sockets: %v, %v", left, err)
 		}
 	})
 	return c

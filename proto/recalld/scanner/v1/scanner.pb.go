@@ -1349,16 +1349,18 @@ func (*StatsRequest) Descriptor() ([]byte, []int) {
 }
 
 type StatsReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	State         *State                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	Segments      uint64                 `protobuf:"varint,2,opt,name=segments,proto3" json:"segments,omitempty"`
-	SegmentRows   uint64                 `protobuf:"varint,3,opt,name=segment_rows,json=segmentRows,proto3" json:"segment_rows,omitempty"`
-	DeadRows      uint64                 `protobuf:"varint,4,opt,name=dead_rows,json=deadRows,proto3" json:"dead_rows,omitempty"`
-	MappedBytes   uint64                 `protobuf:"varint,5,opt,name=mapped_bytes,json=mappedBytes,proto3" json:"mapped_bytes,omitempty"`
-	DeltaRows     uint64                 `protobuf:"varint,6,opt,name=delta_rows,json=deltaRows,proto3" json:"delta_rows,omitempty"`
-	DeltaBytes    uint64                 `protobuf:"varint,7,opt,name=delta_bytes,json=deltaBytes,proto3" json:"delta_bytes,omitempty"`
-	Scans         uint64                 `protobuf:"varint,8,opt,name=scans,proto3" json:"scans,omitempty"`
-	RowsScanned   uint64                 `protobuf:"varint,9,opt,name=rows_scanned,json=rowsScanned,proto3" json:"rows_scanned,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	State       *State                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	Segments    uint64                 `protobuf:"varint,2,opt,name=segments,proto3" json:"segments,omitempty"`
+	SegmentRows uint64                 `protobuf:"varint,3,opt,name=segment_rows,json=segmentRows,proto3" json:"segment_rows,omitempty"`
+	DeadRows    uint64                 `protobuf:"varint,4,opt,name=dead_rows,json=deadRows,proto3" json:"dead_rows,omitempty"`
+	MappedBytes uint64                 `protobuf:"varint,5,opt,name=mapped_bytes,json=mappedBytes,proto3" json:"mapped_bytes,omitempty"`
+	DeltaRows   uint64                 `protobuf:"varint,6,opt,name=delta_rows,json=deltaRows,proto3" json:"delta_rows,omitempty"`
+	DeltaBytes  uint64                 `protobuf:"varint,7,opt,name=delta_bytes,json=deltaBytes,proto3" json:"delta_bytes,omitempty"`
+	Scans       uint64                 `protobuf:"varint,8,opt,name=scans,proto3" json:"scans,omitempty"`
+	RowsScanned uint64                 `protobuf:"varint,9,opt,name=rows_scanned,json=rowsScanned,proto3" json:"rows_scanned,omitempty"`
+	// Number of the process.
+	Process       int64 `protobuf:"varint,10,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1452,6 +1454,13 @@ func (x *StatsReply) GetScans() uint64 {
 func (x *StatsReply) GetRowsScanned() uint64 {
 	if x != nil {
 		return x.RowsScanned
+	}
+	return 0
+}
+
+func (x *StatsReply) GetProcess() int64 {
+	if x != nil {
+		return x.Process
 	}
 	return 0
 }
@@ -1605,7 +1614,7 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\frows_scanned\x18\x03 \x01(\x04R\vrowsScanned\x12\x1b\n" +
 	"\trows_read\x18\x04 \x01(\x04R\browsRead\x12\x12\n" +
 	"\x04over\x18\x05 \x01(\bR\x04over\"\x0e\n" +
-	"\fStatsRequest\"\xb5\x02\n" +
+	"\fStatsRequest\"\xcf\x02\n" +
 	"\n" +
 	"StatsReply\x12/\n" +
 	"\x05state\x18\x01 \x01(\v2\x19.recalld.scanner.v1.StateR\x05state\x12\x1a\n" +
@@ -1618,7 +1627,9 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\vdelta_bytes\x18\a \x01(\x04R\n" +
 	"deltaBytes\x12\x14\n" +
 	"\x05scans\x18\b \x01(\x04R\x05scans\x12!\n" +
-	"\frows_scanned\x18\t \x01(\x04R\vrowsScanned\"Q\n" +
+	"\frows_scanned\x18\t \x01(\x04R\vrowsScanned\x12\x18\n" +
+	"\aprocess\x18\n" +
+	" \x01(\x03R\aprocess\"Q\n" +
 	"\aProblem\x122\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1a.recalld.scanner.v1.ReasonR\x06reason\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file*?\n" +
