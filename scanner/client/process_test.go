@@ -228,7 +228,7 @@ func TestLostCallIsMadeAgain(t *testing.T) {
 func TestHangingScannerIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	o := options(t, dir)
-	o.HangTimeout = 50 * time.Millisecond
+	o.HangTimeout = 250 * time.Millisecond
 	c := newClient(t, o)
 	if _, err := c.Publish(soon(t), published(1, segment(t, dir, 9))); err != nil {
 		t.Fatal(err)
@@ -237,17 +237,17 @@ func TestHangingScannerIsReplaced(t *testing.T) {
 	if err := stopped.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := c.Scan(hurried, nearestTo(4)); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("a scan of a stopped process: %v", err)
-	}
-	reply, err := c.Scan(soon(t), nearestTo(4))
-	if err != nil || !finds(reply, 4, 9) {
-		t.Fatal(reply, err)
-	}
-	if c.child().Pid == stopped.Pid {
-		t.Error("the stopped process answered")
+	patient := soon(t)
+	for { // the signal takes effect some time later
+		hurried, cancel := context.WithTimeout(patient, 250*time.Millisecond)
+		reply, err := c.Scan(hurried, nearestTo(4))
+		cancel()
+		if patient.Err() != nil || err != nil && !errors.Is(err, ErrUnavailable) || err == nil && !finds(reply, 4, 9) {
+			t.Fatal(reply, err)
+		}
+		if err == nil && c.child() != stopped {
+			break
+		}
 	}
 }
 
