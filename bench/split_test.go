@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,8 @@ import (
 	"recalld/ingest"
 )
 
-// BR-023, BR-157, BR-158, BR-159
+// The lengths add up to the code points of every record, in both divisions.
+// BR-023, BR-157, BR-158, BR-159, BR-160
 func TestSplit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "turns.jsonl")
 	lines := []string{
@@ -41,6 +43,11 @@ func TestSplit(t *testing.T) {
 	}
 	if joined.Records != 2 || joined.Blocks != 5 || joined.Points != 22+1+8+803 {
 		t.Errorf("joined: %+v", joined)
+	}
+	for _, f := range report.Families {
+		if covered := int64(math.Round(f.Length.Mean * float64(f.Blocks))); covered != f.Points {
+			t.Errorf("%s: the blocks cover %d of %d code points", f.Name, covered, f.Points)
+		}
 	}
 	if report.Ledger.Blocks != 107_428 || report.Ledger.Length.Median != 45 || report.Ledger.Forced != 42 {
 		t.Errorf("the reference's figures: %+v", report.Ledger)

@@ -47,6 +47,31 @@ func TestCutRowsQuoteWhatAnswers(t *testing.T) {
 	}
 }
 
+// BR-006, BR-008: a hit is told by its block, a short clause of the text; what the
+// reader sees is the wider range around it.
+func TestHitsAreToldByTheirBlock(t *testing.T) {
+	b := open(t, map[string]string{"blocks.retrieve": "true"})
+	for _, plan := range plans {
+		text := filler(plan.opening) + plan.quoted + plan.apart
+		ref := b.put(plan.language, say(text))[0]
+		b.drain()
+		a := b.recall(RecallRequest{Agent: plan.language, Query: plan.query, Explain: true})
+		if len(a.Explain.Blocks.Candidates) != 1 || a.Explain.Blocks.Candidates[0].Ref != ref {
+			t.Fatalf("%s: %s", plan.language, encode(t, a.Explain.Blocks))
+		}
+		all, err := blocks.Split(text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hit := all[a.Explain.Blocks.Candidates[0].Block]
+		clause, _ := hit.Slice(text)
+		q := a.Rows[0].Quote
+		if q == nil || !strings.HasPrefix(plan.quoted, clause) || len(clause) >= len(plan.quoted) || q.Text != plan.quoted || q.Start != hit.Start || q.End <= hit.End {
+			t.Errorf("%s: the hit is %q, the quotation %s", plan.language, clause, encode(t, q))
+		}
+	}
+}
+
 // BR-080 to BR-082, BR-086, BR-087, BR-145: a context that is too long is shown in
 // part and says so; what to read instead can be fetched until the text is another
 // one.

@@ -39,16 +39,17 @@ func sentences(name string, n int) string {
 // teller is a model that remembers what it was asked, and answers as the test says.
 type teller struct {
 	embed.Model
-	mu     sync.Mutex
-	calls  [][]string
-	refuse string               // texts with it fail
-	mute   string               // texts with it have no vector
-	during func(texts []string) // called in the middle of a call
+	mu       sync.Mutex
+	calls    [][]string
+	purposes []embed.Purpose
+	refuse   string               // texts with it fail
+	mute     string               // texts with it have no vector
+	during   func(texts []string) // called in the middle of a call
 }
 
 func (m *teller) Embed(ctx context.Context, p embed.Purpose, texts []string) ([][]float32, error) {
 	m.mu.Lock()
-	m.calls = append(m.calls, texts)
+	m.calls, m.purposes = append(m.calls, texts), append(m.purposes, p)
 	m.mu.Unlock()
 	if m.during != nil {
 		m.during(texts)
@@ -245,6 +246,39 @@ func TestBlocksAreBuilt(t *testing.T) {
 	w.drain(t)
 	if after := w.sets(t); len(w.teller.calls) != calls || !bytes.Equal(after[memory.Ref{Kind: memory.KindMemory, ID: 1}].Values, sets[memory.Ref{Kind: memory.KindMemory, ID: 1}].Values) {
 		t.Errorf("%d calls after a retag", len(w.teller.calls)-calls)
+	}
+}
+
+// TestModelIsGivenTheBlocksText: what the model is asked about a record is its
+// blocks' own text, byte for byte and nothing around it, as documents; the stored
+// offsets cut exactly that out of the record.
+// BR-002, BR-007, BR-009
+func TestModelIsGivenTheBlocksText(t *testing.T) {
+	w := newBlockWorld(t)
+	texts := []string{
+		"The café moved 🚚 to rack 7. \tIt is noisy there.\r\n\r\nNobody minds 👩‍💻.  ",
+		"予備は毎晩コピーします。🗾の図は別にあります。\n\n- 棚番は七\n- 棚番は八",
+		"备份每晚运行。𠮷野家在三楼。\n\n“他说：‘可以。’”然后走了。",
+	}
+	w.say(t, texts...)
+	w.drain(t)
+	sets := w.sets(t)
+	if len(sets) != len(texts) || len(w.teller.calls) != len(texts) {
+		t.Fatalf("%d sets by %d calls", len(sets), len(w.teller.calls))
+	}
+	for _, purpose := range w.teller.purposes {
+		if purpose != embed.Document {
+			t.Errorf("asked as %v", purpose)
+		}
+	}
+	for i, text := range texts {
+		var want []string
+		for _, s := range sets[memory.Ref{Kind: memory.KindMemory, ID: int64(i + 1)}].Blocks {
+			want = append(want, string([]rune(text)[s.Start:s.End]))
+		}
+		if !slices.Equal(w.teller.calls[i], want) || strings.Join(want, "") != text {
+			t.Errorf("the model was asked %q, the blocks are %q", w.teller.calls[i], want)
+		}
 	}
 }
 
