@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -81,6 +82,41 @@ func TestBlocksOfTheCorpus(t *testing.T) {
 	}
 	if got := b.blockState(); got.Records != 2 || got.Blocks != 7 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestFallbackEndsWithTheSweep: a set that has lost its vectors puts the whole
+// answer into the order of codes; once the sweep has built it again, the same
+// query is answered by vectors as before. The scan of codes that are in memory does
+// not miss the vectors: they stand in a table of their own.
+// BR-054, BR-055, BR-005, BR-060
+func TestFallbackEndsWithTheSweep(t *testing.T) {
+	b := open(t, map[string]string{"blocks.retrieve": "true"})
+	b.put("mia", say(parts("alpha", 4)), say(parts("beta", 5)), say(parts("gamma", 3)))
+	b.drain()
+	ask := func() *BlockReport {
+		return b.recall(RecallRequest{Agent: "mia", Query: "When does the contract of beta end?", Explain: true}).Explain.Blocks
+	}
+	before := ask()
+	if before.Order != "vector" || len(before.Candidates) != 3 {
+		t.Fatalf("%+v", before)
+	}
+	db, err := sql.Open("sqlite3", b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("DELETE FROM block_vec WHERE id = (SELECT vectors FROM block_set WHERE kind = 2 AND parent = 2)"); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(); got.Order != "hamming" || len(got.Candidates) != 3 {
+		t.Errorf("without the vectors of one set: %+v", got)
+	}
+	if got := b.check("missing_blocks", true); !got.OK || got.Fixed != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := ask(); encode(t, got) != encode(t, before) {
+		t.Errorf("after the sweep: %s, before: %s", encode(t, got), encode(t, before))
 	}
 }
 
