@@ -19,7 +19,8 @@ type BlockCodes struct {
 
 // BlockBits calls each for every current set of a model in the cells: cell by
 // cell in the order given, episodes before memories, parents ascending. The
-// copied cell chooses the rows; only hydration decides who may see them (BR-093).
+// copied cell chooses the rows; only hydration decides who may see them (BR-093). Of
+// the vectors it asks for the sizes, which [currentSet] compares, and for no value.
 func (v *View) BlockBits(model int64, cells []int64, each func(BlockCodes) error) error {
 	dims, err := v.dims(model)
 	if err != nil {
