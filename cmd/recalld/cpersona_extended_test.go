@@ -4,13 +4,7 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"database/sql"
-	"encoding/binary"
 	"encoding/json"
-	"fmt"
-	"math"
-	"math/rand"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,9 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"recalld/coordinator"
 	"recalld/embed"
 	"recalld/ingest"
 )
@@ -33,6 +25,7 @@ type cpersonaPackage struct {
 	python string
 	path   string
 	url    string
+	more   []string // of its environment
 }
 
 // newCPersona makes an empty file of the package.
@@ -58,6 +51,7 @@ func (c *cpersonaPackage) do(command string, request, answer any) {
 	var problems bytes.Buffer
 	cmd.Stderr = &problems
 	cmd.Env = append(os.Environ(), "CPERSONA_DB_PATH="+c.path, "CPERSONA_EMBEDDING_MODE=http", "CPERSONA_EMBEDDING_URL="+c.url+"/embed", "CPERSONA_AUTO_CALIBRATE=false")
+	cmd.Env = append(cmd.Env, c.more...)
 	out, err := cmd.Output()
 	if err != nil {
 		c.t.Fatalf("cpersona %s: %v\n%s", command, err, problems.String())
@@ -188,151 +182,4 @@ func TestTheRealPackageAndBack(t *testing.T) {
 	if len(recalled) != 1 || !slices.Contains(recalled[0], "The staging database moved to db-7.") {
 		t.Errorf("the package recalls %v", recalled)
 	}
-}
-
-// scaleRows is how many records the large file has.
-const scaleRows = 100_000
-
-// A large file of the package's own schema: how long it takes until everything is
-// searched, and how the top tens differ. Durations are logged, never asserted.
-func TestCPersonaAtScale(t *testing.T) {
-	url := embedServer(t)
-	c := newCPersona(t, url)
-	texts := fillCPersona(t, c.path, scaleRows)
-	info, _ := os.Stat(c.path)
-	data := filepath.Join(t.TempDir(), "data")
-	flags := []string{"--data", data, "--embed-backend", "embed", "--embed-url", url}
-	began := time.Now()
-	r := importReport(t, append(slices.Clone(flags), c.path)...)
-	took := time.Since(began)
-	if r.Stored != scaleRows || len(r.Vectors) != 1 || r.Vectors[0].Kept != scaleRows {
-		t.Fatalf("%+v, vectors %+v", r, r.Vectors)
-	}
-	ask := func(query string, more ...string) (answer coordinator.RecallResponse) {
-		args := append(append([]string{"recall", "--json", "--agent", "scale", "--full", "--gate", "off", query}, flags...), more...)
-		if err := json.Unmarshal([]byte(recalldDo(t, args...)), &answer); err != nil {
-			t.Fatal(err)
-		}
-		return answer
-	}
-	first := ask(texts[0])
-	searchable := time.Since(began)
-	if !first.Coverage.Full {
-		t.Errorf("coverage %+v", first.Coverage)
-	}
-	t.Logf("%d records, a file of %.1f MB: imported in %.1f s, the first answer, of all records, after %.1f s", scaleRows, float64(info.Size())/1e6, took.Seconds(), searchable.Seconds())
-	queries := scaleQueries(50)
-	var theirs [][]string
-	c.do("recall", map[string]any{"agent": "scale", "queries": queries, "limit": 10}, &theirs)
-	for _, setting := range []struct {
-		name string
-		more []string
-	}{
-		{"as it comes", nil},
-		{"its fusion", []string{"--fusion", "rrf"}},
-		{"its words and fusion", []string{"--lexical", "fts", "--fusion", "rrf"}},
-	} {
-		same, together, shown := 0, 0, 0
-		for i, query := range queries {
-			var ours []string
-			for _, row := range ask(query, setting.more...).Rows {
-				ours = append(ours, row.Content)
-			}
-			left := without(theirs[i], ours)
-			together += len(theirs[i]) - len(left)
-			shown += len(theirs[i])
-			if len(left) == 0 {
-				same++
-			}
-			if i < 6 {
-				t.Logf("%q, %s\n  only theirs: %q\n  only ours:   %q", query, setting.name, left, without(ours, theirs[i]))
-			}
-		}
-		t.Logf("%s: of %d queries %d top tens are equal as sets, %d of their %d rows are in ours", setting.name, len(queries), same, together, shown)
-	}
-}
-
-func without(all, others []string) (left []string) {
-	for _, text := range all {
-		if !slices.Contains(others, text) {
-			left = append(left, text)
-		}
-	}
-	return left
-}
-
-var (
-	scalePeople = strings.Fields("Mia Ken Lin Aoi Bo Carla Dev Emi Farid Gus Hana Ivo 健太 美咲 王芳 李雷")
-	scaleThings = []string{"the staging database", "the billing report", "the release branch", "the login page", "the search index", "the backup job", "the office plant", "the train ticket",
-		"接続プール", "週次レビュー", "障害報告", "数据库迁移", "会议记录", "发布计划"}
-	scaleDeeds  = []string{"moved", "fixed", "forgot", "reviewed", "postponed", "paid for", "measured", "renamed", "を直した", "を延期した", "改了", "检查了"}
-	scalePlaces = []string{"in Kyoto", "on Tuesday", "before lunch", "at the standup", "in the harbour office", "last spring", "火曜日に", "在北京", "星期三"}
-)
-
-func scaleText(i int) string {
-	return fmt.Sprintf("%s %s %s %s, note %d.", scalePeople[i%len(scalePeople)], scaleDeeds[i/7%len(scaleDeeds)], scaleThings[i/3%len(scaleThings)], scalePlaces[i/11%len(scalePlaces)], i)
-}
-
-func scaleQueries(n int) (queries []string) {
-	r := rand.New(rand.NewSource(11))
-	for i := range n {
-		thing, who := scaleThings[r.Intn(len(scaleThings))], scalePeople[r.Intn(len(scalePeople))]
-		switch i % 3 {
-		case 0:
-			queries = append(queries, fmt.Sprintf("what did %s do with %s?", who, thing))
-		case 1:
-			queries = append(queries, fmt.Sprintf("%s %s", thing, scalePlaces[r.Intn(len(scalePlaces))]))
-		default:
-			queries = append(queries, fmt.Sprintf("note %d", r.Intn(scaleRows)))
-		}
-	}
-	return queries
-}
-
-// fillCPersona writes n records with their vectors into the package's own tables.
-func fillCPersona(t *testing.T, path string, n int) (texts []string) {
-	t.Helper()
-	model, err := embed.Open(embed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite3", path+"?_synchronous=OFF")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	tx, err := db.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	insert, err := tx.Prepare("INSERT INTO memories (agent_id, content, source, timestamp, embedding) VALUES ('scale', ?, ?, ?, ?)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := 0; i < n; i += 1000 {
-		batch := make([]string, min(1000, n-i))
-		for j := range batch {
-			batch[j] = scaleText(i + j)
-		}
-		vectors, err := model.Embed(context.Background(), embed.Document, batch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for j, text := range batch {
-			blob := make([]byte, 0, 4*len(vectors[j]))
-			for _, x := range vectors[j] {
-				blob = binary.LittleEndian.AppendUint32(blob, math.Float32bits(x))
-			}
-			source := fmt.Sprintf(`{"type": "User", "id": "session-%d", "name": "Ken"}`, (i+j)/20)
-			if _, err := insert.Exec(text, source, start.Add(time.Duration(i+j)*time.Minute).Format(time.RFC3339), blob); err != nil {
-				t.Fatal(err)
-			}
-		}
-		texts = append(texts, batch...)
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	return texts
 }

@@ -37,6 +37,24 @@ async def recall(request):
     return answers
 
 
+async def trace(request):
+    """What each stage of a recall had, by reference."""
+    answers = []
+    for query in request["queries"]:
+        answer = await memory_handlers.do_recall(request["agent"], query, request.get("limit", 10), trace=True)
+        traced = answer["trace"]
+        answers.append({
+            "shown": [m.get("ref", "") for m in answer.get("messages", [])],
+            "fused": [row["ref"] for row in traced["fusion"]],
+            "scores": [row["score"] for row in traced["fusion"]],
+            "refused": [row["ref"] for row in traced["gate"]["decisions"] if not row["passed"]],
+            "arms": {name: [row["ref"] for row in rows] for name, rows in traced["arms"].items()},
+            "window": traced["config"]["scan_window"],
+            "phrases": [p[1:-1].replace('""', '"') for p in memory_handlers._fts_recall_phrases(query)],
+        })
+    return answers
+
+
 async def run(command, request):
     await database.init_db()
     vector._embedding_client = vector.build_embedding_client()
@@ -47,6 +65,8 @@ async def run(command, request):
             return await store(request)
         if command == "recall":
             return await recall(request)
+        if command == "trace":
+            return await trace(request)
         if command == "export":
             return await admin_handlers.do_export_memories(request["agent"], request["path"], True)
         if command == "import":
