@@ -172,7 +172,7 @@ type event struct {
 // test runs the tests of a package that match a pattern. Only a command that
 // could not be started is an error.
 func (r runner) test(ctx context.Context, pkg, pattern, overlay string) (sighting, error) {
-	args := []string{"test", "-json", "-vet=off", "-count=1", "-tags", r.tags, "-timeout", r.timeout.String(), "-run", pattern}
+	args := []string{"test", "-json", "-vet=off", "-count=1", "-ldflags=-s -w", "-tags", r.tags, "-timeout", r.timeout.String(), "-run", pattern}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
