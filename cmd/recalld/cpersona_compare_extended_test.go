@@ -44,14 +44,14 @@ func (s scaleService) compare(t *testing.T, c *cpersonaPackage, queries []scaleQ
 	for i, q := range queries {
 		texts[i] = q.text
 	}
-	trace := func(window int) (all []scaleTrace) {
+	trace := func(window int, texts []string, terms [][]string) (all []scaleTrace) {
 		began := time.Now()
 		c.more = []string{fmt.Sprint("CPERSONA_MAX_MEMORIES=", window)}
-		c.do("trace", map[string]any{"agent": "scale", "queries": texts, "limit": scaleCount}, &all)
+		c.do("trace", map[string]any{"agent": "scale", "queries": texts, "terms": terms, "limit": scaleCount}, &all)
 		if len(all) != len(texts) || all[0].Window != window {
 			t.Fatalf("%d answers with a window of %d, not %d with %d", len(all), all[0].Window, len(texts), window)
 		}
-		t.Logf("the package answered in %.1f s with a window of %d", time.Since(began).Seconds(), window)
+		t.Logf("%d answers of the package in %.1f s with a window of %d", len(all), time.Since(began).Seconds(), window)
 		return all
 	}
 	var answers []*coordinator.RecallResponse
@@ -80,7 +80,14 @@ func (s scaleService) compare(t *testing.T, c *cpersonaPackage, queries []scaleQ
 		return lists
 	}
 
-	asItComes, whole := trace(scaleWindow), trace(scaleRows)
+	asItComes, whole := trace(scaleWindow, texts, nil), trace(scaleRows, texts, nil)
+	sameCut := slices.Clone(whole)
+	for i, x := range whole {
+		if terms := lacking(texts[i], x.Phrases); len(terms) > 0 {
+			t.Logf("%q: it does not look for %q", texts[i], terms)
+			sameCut[i] = trace(scaleRows, texts[i:i+1], [][]string{terms})[0]
+		}
+	}
 	plain := ours(coordinator.RecallRequest{})
 	told := direct(queries, asItComes, whole, answers)
 	ranks := ours(coordinator.RecallRequest{Fusion: "rrf"})
@@ -97,6 +104,7 @@ func (s scaleService) compare(t *testing.T, c *cpersonaPackage, queries []scaleQ
 		{"fusion", of(whole, fused), ranks},
 		{"words against three-letter pieces", of(whole, fused), pieces},
 		{"depth", of(whole, fused), short},
+		{"how the question is cut", of(sameCut, fused), short},
 	}
 	for _, step := range steps {
 		same, together, theirs, mine, hitTheirs, hitOurs := 0, 0, 0, 0, 0, 0
@@ -116,7 +124,7 @@ func (s scaleService) compare(t *testing.T, c *cpersonaPackage, queries []scaleQ
 		t.Logf("%-34s %2d of %d top tens are equal as sets, %3d of its %d rows are in our %d; the target is in %d of its and in %d of ours", step.name+":", same, len(queries), together, theirs, mine, hitTheirs, hitOurs)
 	}
 	explain(t, steps, func(question int, ref string) string {
-		return rest(texts[question], whole[question], steps[len(steps)-1].ours[question], ref)
+		return rest(sameCut[question], steps[len(steps)-1].ours[question], ref)
 	})
 	t.Log(told)
 }
@@ -135,7 +143,7 @@ func explain(t *testing.T, steps []scaleStep, rest func(question int, ref string
 	for _, step := range steps[1:] {
 		names = append(names, step.name)
 	}
-	names = append(names, restTie, restPieces, restNone)
+	names = append(names, restTie, restNone)
 	counts := make(map[string][2]int)
 	for question := range steps[0].theirs {
 		for side := range 2 {
@@ -162,22 +170,23 @@ func explain(t *testing.T, steps []scaleStep, rest func(question int, ref string
 }
 
 const (
-	restTie    = "equal scores at the tenth place"
-	restPieces = "other pieces of the question"
-	restNone   = "nothing of these"
+	restTie  = "equal scores at the tenth place"
+	restNone = "nothing of these"
 )
 
-// rest explains a row that only one side shows though both do the same: the
-// question was cut into other pieces, or the row has the score of the tenth there
-// and we show the equals with the lower numbers.
-func rest(question string, theirs scaleTrace, ours []string, ref string) string {
-	pieces := make([]string, len(theirs.Phrases))
-	for i, p := range theirs.Phrases {
-		pieces[i] = `"` + strings.ReplaceAll(p, `"`, `""`) + `"`
+// lacking are the pieces that our full-text arm looks for and the package does not.
+func lacking(question string, phrases []string) (terms []string) {
+	for piece := range strings.SplitSeq(sqlite.BuildFTSQuery(question).Match, " OR ") {
+		if piece = strings.Trim(piece, `"`); has(phrases, piece) == 0 && piece != "" {
+			terms = append(terms, piece)
+		}
 	}
-	if sqlite.BuildFTSQuery(question).Match != strings.Join(pieces, " OR ") {
-		return restPieces
-	}
+	return terms
+}
+
+// rest explains a row that only one side shows though both do the same: it has the
+// score of the tenth there, and we show those of the equals with the lower numbers.
+func rest(theirs scaleTrace, ours []string, ref string) string {
 	at := slices.Index(theirs.Fused, ref)
 	if at < 0 || len(theirs.Fused) < scaleCount || theirs.Scores[at] != theirs.Scores[scaleCount-1] {
 		return restNone

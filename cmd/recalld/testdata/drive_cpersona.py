@@ -38,10 +38,13 @@ async def recall(request):
 
 
 async def trace(request):
-    """What each stage of a recall had, by reference."""
+    """What each stage of a recall had, by reference; terms are looked for as well."""
     answers = []
-    for query in request["queries"]:
-        answer = await memory_handlers.do_recall(request["agent"], query, request.get("limit", 10), trace=True)
+    terms = request.get("terms") or [None] * len(request["queries"])
+    for query, more in zip(request["queries"], terms):
+        answer = await memory_handlers.do_recall(
+            request["agent"], query, request.get("limit", 10), trace=True, lexical_terms=more
+        )
         traced = answer["trace"]
         answers.append({
             "shown": [m.get("ref", "") for m in answer.get("messages", [])],
