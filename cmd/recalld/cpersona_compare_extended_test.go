@@ -48,8 +48,11 @@ func (s scaleService) compare(t *testing.T, c *cpersonaPackage, queries []scaleQ
 		began := time.Now()
 		c.more = []string{fmt.Sprint("CPERSONA_MAX_MEMORIES=", window)}
 		c.do("trace", map[string]any{"agent": "scale", "queries": texts, "terms": terms, "limit": scaleCount}, &all)
-		if len(all) != len(texts) || all[0].Window != window {
-			t.Fatalf("%d answers with a window of %d, not %d with %d", len(all), all[0].Window, len(texts), window)
+		if len(all) != len(texts) {
+			t.Fatalf("%d answers to %d questions", len(all), len(texts))
+		}
+		if all[0].Window != window {
+			t.Fatalf("a window of %d, not %d", all[0].Window, window)
 		}
 		t.Logf("%d answers of the package in %.1f s with a window of %d", len(all), time.Since(began).Seconds(), window)
 		return all
