@@ -55,9 +55,10 @@ type scanThrough struct {
 // newScanThrough writes the codes into segments and starts a process.
 func newScanThrough(ctx context.Context, o ScanOptions, codes []byte, queries []kernel.Query) (s *scanThrough, err error) {
 	s = &scanThrough{}
+	begun := s // a return of an error leaves s nil
 	defer func() {
 		if err != nil {
-			s.close()
+			begun.close()
 		}
 	}()
 	for range 2 { // of files and of sockets
