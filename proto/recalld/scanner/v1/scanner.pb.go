@@ -385,7 +385,8 @@ func (x *Model) GetDims() uint32 {
 	return 0
 }
 
-// Segment is a file of sign codes.
+// Segment is a file of codes: sign codes of blocks, or int8 codes of record
+// vectors.
 type Segment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model int64                  `protobuf:"varint,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -509,12 +510,14 @@ func (x *Values) GetName() string {
 }
 
 type PublishRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	Sequence      int64                  `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	Models        []*Model               `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
-	Segments      []*Segment             `protobuf:"bytes,4,rep,name=segments,proto3" json:"segments,omitempty"`
-	Values        []*Values              `protobuf:"bytes,5,rep,name=values,proto3" json:"values,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Generation uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Sequence   int64                  `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Models     []*Model               `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
+	Segments   []*Segment             `protobuf:"bytes,4,rep,name=segments,proto3" json:"segments,omitempty"`
+	Values     []*Values              `protobuf:"bytes,5,rep,name=values,proto3" json:"values,omitempty"`
+	// Files of int8 codes of record vectors; `segments` are of sign codes.
+	Records       []*Segment `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -580,6 +583,13 @@ func (x *PublishRequest) GetSegments() []*Segment {
 func (x *PublishRequest) GetValues() []*Values {
 	if x != nil {
 		return x.Values
+	}
+	return nil
+}
+
+func (x *PublishRequest) GetRecords() []*Segment {
+	if x != nil {
+		return x.Records
 	}
 	return nil
 }
@@ -822,19 +832,109 @@ func (x *Change) GetBlocks() []*Block {
 	return nil
 }
 
+// VectorChange says which vector a record has in a cell from now on. A record
+// that moved has one change for each cell.
+type VectorChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model int64                  `protobuf:"varint,1,opt,name=model,proto3" json:"model,omitempty"`
+	Cell  *Cell                  `protobuf:"bytes,2,opt,name=cell,proto3" json:"cell,omitempty"`
+	Ref   *Ref                   `protobuf:"bytes,3,opt,name=ref,proto3" json:"ref,omitempty"`
+	// int8, empty when the record has no vector in this cell any more.
+	Code []byte `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
+	// Value of one step of the code: the vector is about scale × code.
+	Scale float32 `protobuf:"fixed32,5,opt,name=scale,proto3" json:"scale,omitempty"`
+	// At least the length of what the code leaves out of the unit vector.
+	Bound         float32 `protobuf:"fixed32,6,opt,name=bound,proto3" json:"bound,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VectorChange) Reset() {
+	*x = VectorChange{}
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VectorChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VectorChange) ProtoMessage() {}
+
+func (x *VectorChange) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VectorChange.ProtoReflect.Descriptor instead.
+func (*VectorChange) Descriptor() ([]byte, []int) {
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *VectorChange) GetModel() int64 {
+	if x != nil {
+		return x.Model
+	}
+	return 0
+}
+
+func (x *VectorChange) GetCell() *Cell {
+	if x != nil {
+		return x.Cell
+	}
+	return nil
+}
+
+func (x *VectorChange) GetRef() *Ref {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *VectorChange) GetCode() []byte {
+	if x != nil {
+		return x.Code
+	}
+	return nil
+}
+
+func (x *VectorChange) GetScale() float32 {
+	if x != nil {
+		return x.Scale
+	}
+	return 0
+}
+
+func (x *VectorChange) GetBound() float32 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
 type ApplyRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Generation uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Not below that of the state.
-	Sequence      int64     `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	Changes       []*Change `protobuf:"bytes,3,rep,name=changes,proto3" json:"changes,omitempty"`
+	Sequence      int64           `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Changes       []*Change       `protobuf:"bytes,3,rep,name=changes,proto3" json:"changes,omitempty"`
+	Vectors       []*VectorChange `protobuf:"bytes,4,rep,name=vectors,proto3" json:"vectors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[12]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +946,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[12]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +959,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{12}
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ApplyRequest) GetGeneration() uint64 {
@@ -883,6 +983,13 @@ func (x *ApplyRequest) GetChanges() []*Change {
 	return nil
 }
 
+func (x *ApplyRequest) GetVectors() []*VectorChange {
+	if x != nil {
+		return x.Vectors
+	}
+	return nil
+}
+
 type Scope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Agent uint64                 `protobuf:"fixed64,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -896,7 +1003,7 @@ type Scope struct {
 
 func (x *Scope) Reset() {
 	*x = Scope{}
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[13]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1015,7 @@ func (x *Scope) String() string {
 func (*Scope) ProtoMessage() {}
 
 func (x *Scope) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[13]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1028,7 @@ func (x *Scope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scope.ProtoReflect.Descriptor instead.
 func (*Scope) Descriptor() ([]byte, []int) {
-	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{13}
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Scope) GetAgent() uint64 {
@@ -945,6 +1052,61 @@ func (x *Scope) GetChannel() uint64 {
 	return 0
 }
 
+// Only says which records take part.
+type Only struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ids of memories, ascending, at most 1,000,000.
+	Memories []int64 `protobuf:"varint,1,rep,packed,name=memories,proto3" json:"memories,omitempty"`
+	// Whether episodes take part: all of the scope.
+	Episodes      bool `protobuf:"varint,2,opt,name=episodes,proto3" json:"episodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Only) Reset() {
+	*x = Only{}
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Only) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Only) ProtoMessage() {}
+
+func (x *Only) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Only.ProtoReflect.Descriptor instead.
+func (*Only) Descriptor() ([]byte, []int) {
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Only) GetMemories() []int64 {
+	if x != nil {
+		return x.Memories
+	}
+	return nil
+}
+
+func (x *Only) GetEpisodes() bool {
+	if x != nil {
+		return x.Episodes
+	}
+	return false
+}
+
 type Query struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sign bits of the query.
@@ -959,7 +1121,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[14]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1133,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[14]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1146,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{14}
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Query) GetCode() []byte {
@@ -1026,14 +1188,18 @@ type ScanRequest struct {
 	// First blocks of a record that take part, 0 for all.
 	PerParent uint32 `protobuf:"varint,5,opt,name=per_parent,json=perParent,proto3" json:"per_parent,omitempty"`
 	// Blocks above which the answer is `over` and nothing is compared, 0 for none.
-	Most          uint64 `protobuf:"varint,6,opt,name=most,proto3" json:"most,omitempty"`
+	Most uint64 `protobuf:"varint,6,opt,name=most,proto3" json:"most,omitempty"`
+	// Absent: every record.
+	Only *Only `protobuf:"bytes,7,opt,name=only,proto3,oneof" json:"only,omitempty"`
+	// The lane of maintenance: one at a time, behind everything else.
+	Batch         bool `protobuf:"varint,10,opt,name=batch,proto3" json:"batch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScanRequest) Reset() {
 	*x = ScanRequest{}
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[15]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1211,7 @@ func (x *ScanRequest) String() string {
 func (*ScanRequest) ProtoMessage() {}
 
 func (x *ScanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[15]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1224,7 @@ func (x *ScanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScanRequest.ProtoReflect.Descriptor instead.
 func (*ScanRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{15}
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ScanRequest) GetSequence() int64 {
@@ -1103,6 +1269,20 @@ func (x *ScanRequest) GetMost() uint64 {
 	return 0
 }
 
+func (x *ScanRequest) GetOnly() *Only {
+	if x != nil {
+		return x.Only
+	}
+	return nil
+}
+
+func (x *ScanRequest) GetBatch() bool {
+	if x != nil {
+		return x.Batch
+	}
+	return false
+}
+
 type Hit struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Ref      *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -1118,7 +1298,7 @@ type Hit struct {
 
 func (x *Hit) Reset() {
 	*x = Hit{}
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[16]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1310,7 @@ func (x *Hit) String() string {
 func (*Hit) ProtoMessage() {}
 
 func (x *Hit) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[16]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1323,7 @@ func (x *Hit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hit.ProtoReflect.Descriptor instead.
 func (*Hit) Descriptor() ([]byte, []int) {
-	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{16}
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Hit) GetRef() *Ref {
@@ -1192,7 +1372,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[17]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1384,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[17]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1397,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{17}
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Answer) GetRows() []*Hit {
@@ -1249,7 +1429,7 @@ type ScanReply struct {
 
 func (x *ScanReply) Reset() {
 	*x = ScanReply{}
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[18]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1441,7 @@ func (x *ScanReply) String() string {
 func (*ScanReply) ProtoMessage() {}
 
 func (x *ScanReply) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[18]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1454,7 @@ func (x *ScanReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScanReply.ProtoReflect.Descriptor instead.
 func (*ScanReply) Descriptor() ([]byte, []int) {
-	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{18}
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ScanReply) GetState() *State {
@@ -1312,6 +1492,199 @@ func (x *ScanReply) GetOver() bool {
 	return false
 }
 
+type RankRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The state must be complete at least up to this change.
+	Sequence int64  `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Model    int64  `protobuf:"varint,2,opt,name=model,proto3" json:"model,omitempty"`
+	Scope    *Scope `protobuf:"bytes,3,opt,name=scope,proto3" json:"scope,omitempty"`
+	// int8 of the query, its scale, and what the code leaves out of its unit vector.
+	Code  []byte  `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
+	Scale float64 `protobuf:"fixed64,5,opt,name=scale,proto3" json:"scale,omitempty"`
+	Error float64 `protobuf:"fixed64,6,opt,name=error,proto3" json:"error,omitempty"`
+	// Records wanted.
+	K uint32 `protobuf:"varint,7,opt,name=k,proto3" json:"k,omitempty"`
+	// Absent: every record.
+	Only *Only `protobuf:"bytes,8,opt,name=only,proto3,oneof" json:"only,omitempty"`
+	// Records above which the answer is `over` and has no references, 0 for none.
+	Most uint64 `protobuf:"varint,9,opt,name=most,proto3" json:"most,omitempty"`
+	// The lane of maintenance: one at a time, behind everything else.
+	Batch         bool `protobuf:"varint,10,opt,name=batch,proto3" json:"batch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankRequest) Reset() {
+	*x = RankRequest{}
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankRequest) ProtoMessage() {}
+
+func (x *RankRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankRequest.ProtoReflect.Descriptor instead.
+func (*RankRequest) Descriptor() ([]byte, []int) {
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RankRequest) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *RankRequest) GetModel() int64 {
+	if x != nil {
+		return x.Model
+	}
+	return 0
+}
+
+func (x *RankRequest) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+func (x *RankRequest) GetCode() []byte {
+	if x != nil {
+		return x.Code
+	}
+	return nil
+}
+
+func (x *RankRequest) GetScale() float64 {
+	if x != nil {
+		return x.Scale
+	}
+	return 0
+}
+
+func (x *RankRequest) GetError() float64 {
+	if x != nil {
+		return x.Error
+	}
+	return 0
+}
+
+func (x *RankRequest) GetK() uint32 {
+	if x != nil {
+		return x.K
+	}
+	return 0
+}
+
+func (x *RankRequest) GetOnly() *Only {
+	if x != nil {
+		return x.Only
+	}
+	return nil
+}
+
+func (x *RankRequest) GetMost() uint64 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *RankRequest) GetBatch() bool {
+	if x != nil {
+		return x.Batch
+	}
+	return false
+}
+
+type RankReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	State *State                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// Every record whose cosine could be among the k highest of the scope's live
+	// records that take part, in the order of records.
+	Refs []*Ref `protobuf:"bytes,2,rep,name=refs,proto3" json:"refs,omitempty"`
+	// Live records that take part.
+	RowsScanned   uint64 `protobuf:"varint,3,opt,name=rows_scanned,json=rowsScanned,proto3" json:"rows_scanned,omitempty"`
+	Over          bool   `protobuf:"varint,4,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankReply) Reset() {
+	*x = RankReply{}
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankReply) ProtoMessage() {}
+
+func (x *RankReply) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankReply.ProtoReflect.Descriptor instead.
+func (*RankReply) Descriptor() ([]byte, []int) {
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RankReply) GetState() *State {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *RankReply) GetRefs() []*Ref {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
+}
+
+func (x *RankReply) GetRowsScanned() uint64 {
+	if x != nil {
+		return x.RowsScanned
+	}
+	return 0
+}
+
+func (x *RankReply) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
 type StatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1320,7 +1693,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[19]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1705,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[19]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1718,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{19}
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{23}
 }
 
 type StatsReply struct {
@@ -1360,14 +1733,35 @@ type StatsReply struct {
 	Scans       uint64                 `protobuf:"varint,8,opt,name=scans,proto3" json:"scans,omitempty"`
 	RowsScanned uint64                 `protobuf:"varint,9,opt,name=rows_scanned,json=rowsScanned,proto3" json:"rows_scanned,omitempty"`
 	// Number of the process.
-	Process       int64 `protobuf:"varint,10,opt,name=process,proto3" json:"process,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Process int64 `protobuf:"varint,10,opt,name=process,proto3" json:"process,omitempty"`
+	// Rows of record vectors in files, those that are gone, and in the delta.
+	RecordRows     uint64 `protobuf:"varint,11,opt,name=record_rows,json=recordRows,proto3" json:"record_rows,omitempty"`
+	DeadRecords    uint64 `protobuf:"varint,12,opt,name=dead_records,json=deadRecords,proto3" json:"dead_records,omitempty"`
+	DeltaRecords   uint64 `protobuf:"varint,13,opt,name=delta_records,json=deltaRecords,proto3" json:"delta_records,omitempty"`
+	Ranks          uint64 `protobuf:"varint,14,opt,name=ranks,proto3" json:"ranks,omitempty"`
+	RecordsScanned uint64 `protobuf:"varint,15,opt,name=records_scanned,json=recordsScanned,proto3" json:"records_scanned,omitempty"`
+	// Passes over the codes of a scope, and the queries that shared one with
+	// another request's.
+	Passes           uint64 `protobuf:"varint,16,opt,name=passes,proto3" json:"passes,omitempty"`
+	CoalescedQueries uint64 `protobuf:"varint,17,opt,name=coalesced_queries,json=coalescedQueries,proto3" json:"coalesced_queries,omitempty"`
+	// Seconds in which passes ran, and in which they waited for their turn.
+	PassSeconds float64 `protobuf:"fixed64,18,opt,name=pass_seconds,json=passSeconds,proto3" json:"pass_seconds,omitempty"`
+	WaitSeconds float64 `protobuf:"fixed64,19,opt,name=wait_seconds,json=waitSeconds,proto3" json:"wait_seconds,omitempty"`
+	// Turns given to passes, and the bytes of codes read in them.
+	Turns        uint64 `protobuf:"varint,20,opt,name=turns,proto3" json:"turns,omitempty"`
+	BytesScanned uint64 `protobuf:"varint,21,opt,name=bytes_scanned,json=bytesScanned,proto3" json:"bytes_scanned,omitempty"`
+	// Bytes of codes locked in memory, and why not all are when they should be.
+	LockedBytes uint64 `protobuf:"varint,22,opt,name=locked_bytes,json=lockedBytes,proto3" json:"locked_bytes,omitempty"`
+	LockProblem string `protobuf:"bytes,23,opt,name=lock_problem,json=lockProblem,proto3" json:"lock_problem,omitempty"`
+	// Anonymous memory of the process, 0 where the system does not say.
+	AnonymousBytes uint64 `protobuf:"varint,24,opt,name=anonymous_bytes,json=anonymousBytes,proto3" json:"anonymous_bytes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *StatsReply) Reset() {
 	*x = StatsReply{}
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[20]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1773,7 @@ func (x *StatsReply) String() string {
 func (*StatsReply) ProtoMessage() {}
 
 func (x *StatsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[20]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1786,7 @@ func (x *StatsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsReply.ProtoReflect.Descriptor instead.
 func (*StatsReply) Descriptor() ([]byte, []int) {
-	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{20}
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StatsReply) GetState() *State {
@@ -1465,6 +1859,104 @@ func (x *StatsReply) GetProcess() int64 {
 	return 0
 }
 
+func (x *StatsReply) GetRecordRows() uint64 {
+	if x != nil {
+		return x.RecordRows
+	}
+	return 0
+}
+
+func (x *StatsReply) GetDeadRecords() uint64 {
+	if x != nil {
+		return x.DeadRecords
+	}
+	return 0
+}
+
+func (x *StatsReply) GetDeltaRecords() uint64 {
+	if x != nil {
+		return x.DeltaRecords
+	}
+	return 0
+}
+
+func (x *StatsReply) GetRanks() uint64 {
+	if x != nil {
+		return x.Ranks
+	}
+	return 0
+}
+
+func (x *StatsReply) GetRecordsScanned() uint64 {
+	if x != nil {
+		return x.RecordsScanned
+	}
+	return 0
+}
+
+func (x *StatsReply) GetPasses() uint64 {
+	if x != nil {
+		return x.Passes
+	}
+	return 0
+}
+
+func (x *StatsReply) GetCoalescedQueries() uint64 {
+	if x != nil {
+		return x.CoalescedQueries
+	}
+	return 0
+}
+
+func (x *StatsReply) GetPassSeconds() float64 {
+	if x != nil {
+		return x.PassSeconds
+	}
+	return 0
+}
+
+func (x *StatsReply) GetWaitSeconds() float64 {
+	if x != nil {
+		return x.WaitSeconds
+	}
+	return 0
+}
+
+func (x *StatsReply) GetTurns() uint64 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
+func (x *StatsReply) GetBytesScanned() uint64 {
+	if x != nil {
+		return x.BytesScanned
+	}
+	return 0
+}
+
+func (x *StatsReply) GetLockedBytes() uint64 {
+	if x != nil {
+		return x.LockedBytes
+	}
+	return 0
+}
+
+func (x *StatsReply) GetLockProblem() string {
+	if x != nil {
+		return x.LockProblem
+	}
+	return ""
+}
+
+func (x *StatsReply) GetAnonymousBytes() uint64 {
+	if x != nil {
+		return x.AnonymousBytes
+	}
+	return 0
+}
+
 // Problem is the detail of an error.
 type Problem struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1477,7 +1969,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[21]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1981,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[21]
+	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1994,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{21}
+	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Problem) GetReason() Reason {
@@ -1548,7 +2040,7 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\x06Values\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\x03R\x05model\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"\xec\x01\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\xa3\x02\n" +
 	"\x0ePublishRequest\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -1556,7 +2048,8 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x121\n" +
 	"\x06models\x18\x03 \x03(\v2\x19.recalld.scanner.v1.ModelR\x06models\x127\n" +
 	"\bsegments\x18\x04 \x03(\v2\x1b.recalld.scanner.v1.SegmentR\bsegments\x122\n" +
-	"\x06values\x18\x05 \x03(\v2\x1a.recalld.scanner.v1.ValuesR\x06values\"C\n" +
+	"\x06values\x18\x05 \x03(\v2\x1a.recalld.scanner.v1.ValuesR\x06values\x125\n" +
+	"\arecords\x18\x06 \x03(\v2\x1b.recalld.scanner.v1.SegmentR\arecords\"C\n" +
 	"\x03Ref\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.recalld.scanner.v1.KindR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x03R\x02id\"P\n" +
@@ -1571,13 +2064,21 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\x05model\x18\x01 \x01(\x03R\x05model\x12,\n" +
 	"\x04cell\x18\x02 \x01(\v2\x18.recalld.scanner.v1.CellR\x04cell\x12)\n" +
 	"\x03ref\x18\x03 \x01(\v2\x17.recalld.scanner.v1.RefR\x03ref\x121\n" +
-	"\x06blocks\x18\x04 \x03(\v2\x19.recalld.scanner.v1.BlockR\x06blocks\"\x80\x01\n" +
+	"\x06blocks\x18\x04 \x03(\v2\x19.recalld.scanner.v1.BlockR\x06blocks\"\xbd\x01\n" +
+	"\fVectorChange\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\x03R\x05model\x12,\n" +
+	"\x04cell\x18\x02 \x01(\v2\x18.recalld.scanner.v1.CellR\x04cell\x12)\n" +
+	"\x03ref\x18\x03 \x01(\v2\x17.recalld.scanner.v1.RefR\x03ref\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\fR\x04code\x12\x14\n" +
+	"\x05scale\x18\x05 \x01(\x02R\x05scale\x12\x14\n" +
+	"\x05bound\x18\x06 \x01(\x02R\x05bound\"\xbc\x01\n" +
 	"\fApplyRequest\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
 	"generation\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x124\n" +
-	"\achanges\x18\x03 \x03(\v2\x1a.recalld.scanner.v1.ChangeR\achanges\"s\n" +
+	"\achanges\x18\x03 \x03(\v2\x1a.recalld.scanner.v1.ChangeR\achanges\x12:\n" +
+	"\avectors\x18\x04 \x03(\v2 .recalld.scanner.v1.VectorChangeR\avectors\"s\n" +
 	"\x05Scope\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\x06R\x05agent\x12\x1d\n" +
 	"\aproject\x18\x02 \x01(\x06H\x00R\aproject\x88\x01\x01\x12\x1d\n" +
@@ -1585,12 +2086,15 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\n" +
 	"\b_projectB\n" +
 	"\n" +
-	"\b_channel\"a\n" +
+	"\b_channel\">\n" +
+	"\x04Only\x12\x1a\n" +
+	"\bmemories\x18\x01 \x03(\x03R\bmemories\x12\x1a\n" +
+	"\bepisodes\x18\x02 \x01(\bR\bepisodes\"a\n" +
 	"\x05Query\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\fR\x04code\x12\x16\n" +
 	"\x06values\x18\x02 \x01(\fR\x06values\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\rR\x04rows\x12\x18\n" +
-	"\aparents\x18\x04 \x01(\rR\aparents\"\xd8\x01\n" +
+	"\aparents\x18\x04 \x01(\rR\aparents\"\xaa\x02\n" +
 	"\vScanRequest\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x03R\x05model\x12/\n" +
@@ -1598,7 +2102,11 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\aqueries\x18\x04 \x03(\v2\x19.recalld.scanner.v1.QueryR\aqueries\x12\x1d\n" +
 	"\n" +
 	"per_parent\x18\x05 \x01(\rR\tperParent\x12\x12\n" +
-	"\x04most\x18\x06 \x01(\x04R\x04most\"\x88\x01\n" +
+	"\x04most\x18\x06 \x01(\x04R\x04most\x121\n" +
+	"\x04only\x18\a \x01(\v2\x18.recalld.scanner.v1.OnlyH\x00R\x04only\x88\x01\x01\x12\x14\n" +
+	"\x05batch\x18\n" +
+	" \x01(\bR\x05batchB\a\n" +
+	"\x05_only\"\x88\x01\n" +
 	"\x03Hit\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.recalld.scanner.v1.RefR\x03ref\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\rR\x05block\x12\x1a\n" +
@@ -1613,8 +2121,26 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1a.recalld.scanner.v1.AnswerR\aanswers\x12!\n" +
 	"\frows_scanned\x18\x03 \x01(\x04R\vrowsScanned\x12\x1b\n" +
 	"\trows_read\x18\x04 \x01(\x04R\browsRead\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\bR\x04over\"\x0e\n" +
-	"\fStatsRequest\"\xcf\x02\n" +
+	"\x04over\x18\x05 \x01(\bR\x04over\"\xa4\x02\n" +
+	"\vRankRequest\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\x03R\x05model\x12/\n" +
+	"\x05scope\x18\x03 \x01(\v2\x19.recalld.scanner.v1.ScopeR\x05scope\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\fR\x04code\x12\x14\n" +
+	"\x05scale\x18\x05 \x01(\x01R\x05scale\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\x01R\x05error\x12\f\n" +
+	"\x01k\x18\a \x01(\rR\x01k\x121\n" +
+	"\x04only\x18\b \x01(\v2\x18.recalld.scanner.v1.OnlyH\x00R\x04only\x88\x01\x01\x12\x12\n" +
+	"\x04most\x18\t \x01(\x04R\x04most\x12\x14\n" +
+	"\x05batch\x18\n" +
+	" \x01(\bR\x05batchB\a\n" +
+	"\x05_only\"\xa0\x01\n" +
+	"\tRankReply\x12/\n" +
+	"\x05state\x18\x01 \x01(\v2\x19.recalld.scanner.v1.StateR\x05state\x12+\n" +
+	"\x04refs\x18\x02 \x03(\v2\x17.recalld.scanner.v1.RefR\x04refs\x12!\n" +
+	"\frows_scanned\x18\x03 \x01(\x04R\vrowsScanned\x12\x12\n" +
+	"\x04over\x18\x04 \x01(\bR\x04over\"\x0e\n" +
+	"\fStatsRequest\"\xac\x06\n" +
 	"\n" +
 	"StatsReply\x12/\n" +
 	"\x05state\x18\x01 \x01(\v2\x19.recalld.scanner.v1.StateR\x05state\x12\x1a\n" +
@@ -1629,7 +2155,22 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\x05scans\x18\b \x01(\x04R\x05scans\x12!\n" +
 	"\frows_scanned\x18\t \x01(\x04R\vrowsScanned\x12\x18\n" +
 	"\aprocess\x18\n" +
-	" \x01(\x03R\aprocess\"Q\n" +
+	" \x01(\x03R\aprocess\x12\x1f\n" +
+	"\vrecord_rows\x18\v \x01(\x04R\n" +
+	"recordRows\x12!\n" +
+	"\fdead_records\x18\f \x01(\x04R\vdeadRecords\x12#\n" +
+	"\rdelta_records\x18\r \x01(\x04R\fdeltaRecords\x12\x14\n" +
+	"\x05ranks\x18\x0e \x01(\x04R\x05ranks\x12'\n" +
+	"\x0frecords_scanned\x18\x0f \x01(\x04R\x0erecordsScanned\x12\x16\n" +
+	"\x06passes\x18\x10 \x01(\x04R\x06passes\x12+\n" +
+	"\x11coalesced_queries\x18\x11 \x01(\x04R\x10coalescedQueries\x12!\n" +
+	"\fpass_seconds\x18\x12 \x01(\x01R\vpassSeconds\x12!\n" +
+	"\fwait_seconds\x18\x13 \x01(\x01R\vwaitSeconds\x12\x14\n" +
+	"\x05turns\x18\x14 \x01(\x04R\x05turns\x12#\n" +
+	"\rbytes_scanned\x18\x15 \x01(\x04R\fbytesScanned\x12!\n" +
+	"\flocked_bytes\x18\x16 \x01(\x04R\vlockedBytes\x12!\n" +
+	"\flock_problem\x18\x17 \x01(\tR\vlockProblem\x12'\n" +
+	"\x0fanonymous_bytes\x18\x18 \x01(\x04R\x0eanonymousBytes\"Q\n" +
 	"\aProblem\x122\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1a.recalld.scanner.v1.ReasonR\x06reason\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file*?\n" +
@@ -1641,12 +2182,13 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x11\n" +
 	"\rREASON_BEHIND\x10\x02\x12\x0f\n" +
-	"\vREASON_FILE\x10\x032\xfe\x02\n" +
+	"\vREASON_FILE\x10\x032\xc6\x03\n" +
 	"\aScanner\x12F\n" +
 	"\x04Open\x12\x1f.recalld.scanner.v1.OpenRequest\x1a\x1d.recalld.scanner.v1.OpenReply\x12M\n" +
 	"\aPublish\x12\".recalld.scanner.v1.PublishRequest\x1a\x1e.recalld.scanner.v1.StateReply\x12I\n" +
 	"\x05Apply\x12 .recalld.scanner.v1.ApplyRequest\x1a\x1e.recalld.scanner.v1.StateReply\x12F\n" +
-	"\x04Scan\x12\x1f.recalld.scanner.v1.ScanRequest\x1a\x1d.recalld.scanner.v1.ScanReply\x12I\n" +
+	"\x04Scan\x12\x1f.recalld.scanner.v1.ScanRequest\x1a\x1d.recalld.scanner.v1.ScanReply\x12F\n" +
+	"\x04Rank\x12\x1f.recalld.scanner.v1.RankRequest\x1a\x1d.recalld.scanner.v1.RankReply\x12I\n" +
 	"\x05Stats\x12 .recalld.scanner.v1.StatsRequest\x1a\x1e.recalld.scanner.v1.StatsReplyB,Z*recalld/proto/recalld/scanner/v1;scannerv1b\x06proto3"
 
 var (
@@ -1662,7 +2204,7 @@ func file_recalld_scanner_v1_scanner_proto_rawDescGZIP() []byte {
 }
 
 var file_recalld_scanner_v1_scanner_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_recalld_scanner_v1_scanner_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_recalld_scanner_v1_scanner_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_recalld_scanner_v1_scanner_proto_goTypes = []any{
 	(Kind)(0),              // 0: recalld.scanner.v1.Kind
 	(Reason)(0),            // 1: recalld.scanner.v1.Reason
@@ -1678,51 +2220,66 @@ var file_recalld_scanner_v1_scanner_proto_goTypes = []any{
 	(*Cell)(nil),           // 11: recalld.scanner.v1.Cell
 	(*Block)(nil),          // 12: recalld.scanner.v1.Block
 	(*Change)(nil),         // 13: recalld.scanner.v1.Change
-	(*ApplyRequest)(nil),   // 14: recalld.scanner.v1.ApplyRequest
-	(*Scope)(nil),          // 15: recalld.scanner.v1.Scope
-	(*Query)(nil),          // 16: recalld.scanner.v1.Query
-	(*ScanRequest)(nil),    // 17: recalld.scanner.v1.ScanRequest
-	(*Hit)(nil),            // 18: recalld.scanner.v1.Hit
-	(*Answer)(nil),         // 19: recalld.scanner.v1.Answer
-	(*ScanReply)(nil),      // 20: recalld.scanner.v1.ScanReply
-	(*StatsRequest)(nil),   // 21: recalld.scanner.v1.StatsRequest
-	(*StatsReply)(nil),     // 22: recalld.scanner.v1.StatsReply
-	(*Problem)(nil),        // 23: recalld.scanner.v1.Problem
+	(*VectorChange)(nil),   // 14: recalld.scanner.v1.VectorChange
+	(*ApplyRequest)(nil),   // 15: recalld.scanner.v1.ApplyRequest
+	(*Scope)(nil),          // 16: recalld.scanner.v1.Scope
+	(*Only)(nil),           // 17: recalld.scanner.v1.Only
+	(*Query)(nil),          // 18: recalld.scanner.v1.Query
+	(*ScanRequest)(nil),    // 19: recalld.scanner.v1.ScanRequest
+	(*Hit)(nil),            // 20: recalld.scanner.v1.Hit
+	(*Answer)(nil),         // 21: recalld.scanner.v1.Answer
+	(*ScanReply)(nil),      // 22: recalld.scanner.v1.ScanReply
+	(*RankRequest)(nil),    // 23: recalld.scanner.v1.RankRequest
+	(*RankReply)(nil),      // 24: recalld.scanner.v1.RankReply
+	(*StatsRequest)(nil),   // 25: recalld.scanner.v1.StatsRequest
+	(*StatsReply)(nil),     // 26: recalld.scanner.v1.StatsReply
+	(*Problem)(nil),        // 27: recalld.scanner.v1.Problem
 }
 var file_recalld_scanner_v1_scanner_proto_depIdxs = []int32{
 	2,  // 0: recalld.scanner.v1.StateReply.state:type_name -> recalld.scanner.v1.State
 	6,  // 1: recalld.scanner.v1.PublishRequest.models:type_name -> recalld.scanner.v1.Model
 	7,  // 2: recalld.scanner.v1.PublishRequest.segments:type_name -> recalld.scanner.v1.Segment
 	8,  // 3: recalld.scanner.v1.PublishRequest.values:type_name -> recalld.scanner.v1.Values
-	0,  // 4: recalld.scanner.v1.Ref.kind:type_name -> recalld.scanner.v1.Kind
-	11, // 5: recalld.scanner.v1.Change.cell:type_name -> recalld.scanner.v1.Cell
-	10, // 6: recalld.scanner.v1.Change.ref:type_name -> recalld.scanner.v1.Ref
-	12, // 7: recalld.scanner.v1.Change.blocks:type_name -> recalld.scanner.v1.Block
-	13, // 8: recalld.scanner.v1.ApplyRequest.changes:type_name -> recalld.scanner.v1.Change
-	15, // 9: recalld.scanner.v1.ScanRequest.scope:type_name -> recalld.scanner.v1.Scope
-	16, // 10: recalld.scanner.v1.ScanRequest.queries:type_name -> recalld.scanner.v1.Query
-	10, // 11: recalld.scanner.v1.Hit.ref:type_name -> recalld.scanner.v1.Ref
-	18, // 12: recalld.scanner.v1.Answer.rows:type_name -> recalld.scanner.v1.Hit
-	18, // 13: recalld.scanner.v1.Answer.parents:type_name -> recalld.scanner.v1.Hit
-	2,  // 14: recalld.scanner.v1.ScanReply.state:type_name -> recalld.scanner.v1.State
-	19, // 15: recalld.scanner.v1.ScanReply.answers:type_name -> recalld.scanner.v1.Answer
-	2,  // 16: recalld.scanner.v1.StatsReply.state:type_name -> recalld.scanner.v1.State
-	1,  // 17: recalld.scanner.v1.Problem.reason:type_name -> recalld.scanner.v1.Reason
-	4,  // 18: recalld.scanner.v1.Scanner.Open:input_type -> recalld.scanner.v1.OpenRequest
-	9,  // 19: recalld.scanner.v1.Scanner.Publish:input_type -> recalld.scanner.v1.PublishRequest
-	14, // 20: recalld.scanner.v1.Scanner.Apply:input_type -> recalld.scanner.v1.ApplyRequest
-	17, // 21: recalld.scanner.v1.Scanner.Scan:input_type -> recalld.scanner.v1.ScanRequest
-	21, // 22: recalld.scanner.v1.Scanner.Stats:input_type -> recalld.scanner.v1.StatsRequest
-	5,  // 23: recalld.scanner.v1.Scanner.Open:output_type -> recalld.scanner.v1.OpenReply
-	3,  // 24: recalld.scanner.v1.Scanner.Publish:output_type -> recalld.scanner.v1.StateReply
-	3,  // 25: recalld.scanner.v1.Scanner.Apply:output_type -> recalld.scanner.v1.StateReply
-	20, // 26: recalld.scanner.v1.Scanner.Scan:output_type -> recalld.scanner.v1.ScanReply
-	22, // 27: recalld.scanner.v1.Scanner.Stats:output_type -> recalld.scanner.v1.StatsReply
-	23, // [23:28] is the sub-list for method output_type
-	18, // [18:23] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	7,  // 4: recalld.scanner.v1.PublishRequest.records:type_name -> recalld.scanner.v1.Segment
+	0,  // 5: recalld.scanner.v1.Ref.kind:type_name -> recalld.scanner.v1.Kind
+	11, // 6: recalld.scanner.v1.Change.cell:type_name -> recalld.scanner.v1.Cell
+	10, // 7: recalld.scanner.v1.Change.ref:type_name -> recalld.scanner.v1.Ref
+	12, // 8: recalld.scanner.v1.Change.blocks:type_name -> recalld.scanner.v1.Block
+	11, // 9: recalld.scanner.v1.VectorChange.cell:type_name -> recalld.scanner.v1.Cell
+	10, // 10: recalld.scanner.v1.VectorChange.ref:type_name -> recalld.scanner.v1.Ref
+	13, // 11: recalld.scanner.v1.ApplyRequest.changes:type_name -> recalld.scanner.v1.Change
+	14, // 12: recalld.scanner.v1.ApplyRequest.vectors:type_name -> recalld.scanner.v1.VectorChange
+	16, // 13: recalld.scanner.v1.ScanRequest.scope:type_name -> recalld.scanner.v1.Scope
+	18, // 14: recalld.scanner.v1.ScanRequest.queries:type_name -> recalld.scanner.v1.Query
+	17, // 15: recalld.scanner.v1.ScanRequest.only:type_name -> recalld.scanner.v1.Only
+	10, // 16: recalld.scanner.v1.Hit.ref:type_name -> recalld.scanner.v1.Ref
+	20, // 17: recalld.scanner.v1.Answer.rows:type_name -> recalld.scanner.v1.Hit
+	20, // 18: recalld.scanner.v1.Answer.parents:type_name -> recalld.scanner.v1.Hit
+	2,  // 19: recalld.scanner.v1.ScanReply.state:type_name -> recalld.scanner.v1.State
+	21, // 20: recalld.scanner.v1.ScanReply.answers:type_name -> recalld.scanner.v1.Answer
+	16, // 21: recalld.scanner.v1.RankRequest.scope:type_name -> recalld.scanner.v1.Scope
+	17, // 22: recalld.scanner.v1.RankRequest.only:type_name -> recalld.scanner.v1.Only
+	2,  // 23: recalld.scanner.v1.RankReply.state:type_name -> recalld.scanner.v1.State
+	10, // 24: recalld.scanner.v1.RankReply.refs:type_name -> recalld.scanner.v1.Ref
+	2,  // 25: recalld.scanner.v1.StatsReply.state:type_name -> recalld.scanner.v1.State
+	1,  // 26: recalld.scanner.v1.Problem.reason:type_name -> recalld.scanner.v1.Reason
+	4,  // 27: recalld.scanner.v1.Scanner.Open:input_type -> recalld.scanner.v1.OpenRequest
+	9,  // 28: recalld.scanner.v1.Scanner.Publish:input_type -> recalld.scanner.v1.PublishRequest
+	15, // 29: recalld.scanner.v1.Scanner.Apply:input_type -> recalld.scanner.v1.ApplyRequest
+	19, // 30: recalld.scanner.v1.Scanner.Scan:input_type -> recalld.scanner.v1.ScanRequest
+	23, // 31: recalld.scanner.v1.Scanner.Rank:input_type -> recalld.scanner.v1.RankRequest
+	25, // 32: recalld.scanner.v1.Scanner.Stats:input_type -> recalld.scanner.v1.StatsRequest
+	5,  // 33: recalld.scanner.v1.Scanner.Open:output_type -> recalld.scanner.v1.OpenReply
+	3,  // 34: recalld.scanner.v1.Scanner.Publish:output_type -> recalld.scanner.v1.StateReply
+	3,  // 35: recalld.scanner.v1.Scanner.Apply:output_type -> recalld.scanner.v1.StateReply
+	22, // 36: recalld.scanner.v1.Scanner.Scan:output_type -> recalld.scanner.v1.ScanReply
+	24, // 37: recalld.scanner.v1.Scanner.Rank:output_type -> recalld.scanner.v1.RankReply
+	26, // 38: recalld.scanner.v1.Scanner.Stats:output_type -> recalld.scanner.v1.StatsReply
+	33, // [33:39] is the sub-list for method output_type
+	27, // [27:33] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_recalld_scanner_v1_scanner_proto_init() }
@@ -1730,14 +2287,16 @@ func file_recalld_scanner_v1_scanner_proto_init() {
 	if File_recalld_scanner_v1_scanner_proto != nil {
 		return
 	}
-	file_recalld_scanner_v1_scanner_proto_msgTypes[13].OneofWrappers = []any{}
+	file_recalld_scanner_v1_scanner_proto_msgTypes[14].OneofWrappers = []any{}
+	file_recalld_scanner_v1_scanner_proto_msgTypes[17].OneofWrappers = []any{}
+	file_recalld_scanner_v1_scanner_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_recalld_scanner_v1_scanner_proto_rawDesc), len(file_recalld_scanner_v1_scanner_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   22,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

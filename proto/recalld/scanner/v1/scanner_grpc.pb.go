@@ -26,6 +26,7 @@ const (
 	Scanner_Publish_FullMethodName = "/recalld.scanner.v1.Scanner/Publish"
 	Scanner_Apply_FullMethodName   = "/recalld.scanner.v1.Scanner/Apply"
 	Scanner_Scan_FullMethodName    = "/recalld.scanner.v1.Scanner/Scan"
+	Scanner_Rank_FullMethodName    = "/recalld.scanner.v1.Scanner/Rank"
 	Scanner_Stats_FullMethodName   = "/recalld.scanner.v1.Scanner/Stats"
 )
 
@@ -42,6 +43,8 @@ type ScannerClient interface {
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*StateReply, error)
 	// Scan finds the nearest blocks and records of a scope.
 	Scan(ctx context.Context, in *ScanRequest, opts ...grpc.CallOption) (*ScanReply, error)
+	// Rank finds every record vector of a scope that could be among the nearest.
+	Rank(ctx context.Context, in *RankRequest, opts ...grpc.CallOption) (*RankReply, error)
 	Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (*StatsReply, error)
 }
 
@@ -93,6 +96,16 @@ func (c *scannerClient) Scan(ctx context.Context, in *ScanRequest, opts ...grpc.
 	return out, nil
 }
 
+func (c *scannerClient) Rank(ctx context.Context, in *RankRequest, opts ...grpc.CallOption) (*RankReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RankReply)
+	err := c.cc.Invoke(ctx, Scanner_Rank_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *scannerClient) Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (*StatsReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StatsReply)
@@ -116,6 +129,8 @@ type ScannerServer interface {
 	Apply(context.Context, *ApplyRequest) (*StateReply, error)
 	// Scan finds the nearest blocks and records of a scope.
 	Scan(context.Context, *ScanRequest) (*ScanReply, error)
+	// Rank finds every record vector of a scope that could be among the nearest.
+	Rank(context.Context, *RankRequest) (*RankReply, error)
 	Stats(context.Context, *StatsRequest) (*StatsReply, error)
 	mustEmbedUnimplementedScannerServer()
 }
@@ -138,6 +153,9 @@ func (UnimplementedScannerServer) Apply(context.Context, *ApplyRequest) (*StateR
 }
 func (UnimplementedScannerServer) Scan(context.Context, *ScanRequest) (*ScanReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Scan not implemented")
+}
+func (UnimplementedScannerServer) Rank(context.Context, *RankRequest) (*RankReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Rank not implemented")
 }
 func (UnimplementedScannerServer) Stats(context.Context, *StatsRequest) (*StatsReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Stats not implemented")
@@ -235,6 +253,24 @@ func _Scanner_Scan_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Scanner_Rank_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RankRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScannerServer).Rank(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Scanner_Rank_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScannerServer).Rank(ctx, req.(*RankRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Scanner_Stats_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StatsRequest)
 	if err := dec(in); err != nil {
@@ -275,6 +311,10 @@ var Scanner_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Scan",
 			Handler:    _Scanner_Scan_Handler,
+		},
+		{
+			MethodName: "Rank",
+			Handler:    _Scanner_Rank_Handler,
 		},
 		{
 			MethodName: "Stats",
