@@ -43,7 +43,6 @@ type reachSweep struct {
 	index    arm.BlockIndex
 	model    int64
 	settings ReachSettings
-	cells    map[string][]int64 // of each agent
 	values   map[memory.Ref][][]byte
 }
 
@@ -61,17 +60,7 @@ func (t *reachTrial) newSweep(settings ReachSettings) (*reachSweep, error) {
 	}
 	s := &reachSweep{
 		t: t, view: view, index: arm.NewCodes(arm.NewMatrices(reachCache)), model: model.ID, settings: settings,
-		cells: map[string][]int64{}, values: map[memory.Ref][][]byte{},
-	}
-	for _, agent := range []string{reachAgent, locomoAgent} {
-		cells, err := view.Cells(memory.Scope{Agent: agent})
-		if err != nil {
-			view.Close()
-			return nil, err
-		}
-		for _, c := range cells {
-			s.cells[agent] = append(s.cells[agent], c.ID)
-		}
+		values: map[memory.Ref][][]byte{},
 	}
 	return s, nil
 }
@@ -98,7 +87,7 @@ func (s *reachSweep) question(q reachQuestion, rows []reachRow) (out sweptQuesti
 	}
 	vector := vectors[0]
 	answer, err := s.index.Nearest(s.t.ctx, s.view, arm.BlockQuery{
-		Model: s.model, Cells: s.cells[q.agent], Dims: len(vector), Code: memory.Signs(vector), Rows: int(s.settings.Blocks),
+		Model: s.model, Scope: memory.Scope{Agent: q.agent}, Dims: len(vector), Code: memory.Signs(vector), Rows: int(s.settings.Blocks),
 	})
 	if err != nil {
 		return out, err

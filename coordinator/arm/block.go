@@ -30,6 +30,7 @@ type BlockSearch struct {
 	Vectors  []ModelVector // those that the vector arm ranks with (BR-073)
 	SourceID string        // as in [Query]
 	Limits   BlockLimits
+	Patient  bool // as in [Query]
 }
 
 // BlockCandidate is one record with the block that stands for it (BR-035).
@@ -43,8 +44,9 @@ type BlockRanking struct {
 	Order      string // of all candidates: two scales never share one order (BR-053)
 	Candidates []BlockCandidate
 	Scanned    int64 // blocks compared, of the model with most
-	Cut        bool  // blocks were left out because of BlockLimits.Scan
+	Cut        bool  // blocks were left out because a scan was bounded
 	TwoModels  bool  // ranks of two models were merged
+	Degraded   []Degradation
 }
 
 // Blocks ranks records by their nearest block: coarsely by code, then the
@@ -60,24 +62,17 @@ func NewBlocks(index BlockIndex) *Blocks { return &Blocks{index: index} }
 // of the nearest rows has no vector, the whole answer is in the order of codes
 // (BR-053).
 func (b *Blocks) Search(ctx context.Context, view *sqlite.View, s BlockSearch) (r BlockRanking, err error) {
-	cells, err := view.Cells(s.Scope)
-	if err != nil {
-		return r, fmt.Errorf("block arm: %w", err)
-	}
 	only, err := subset(view, Query{Scope: s.Scope, SourceID: s.SourceID})
 	if err != nil {
 		return r, fmt.Errorf("block arm: %w", err)
 	}
-	ids := make([]int64, len(cells))
-	for i, c := range cells {
-		ids[i] = c.ID
-	}
 	var found []found
 	r.Order = OrderVector
 	for _, m := range s.Vectors {
-		f, err := b.nearest(ctx, view, m, BlockQuery{
-			Model: m.Model, Cells: ids, Only: only, Dims: len(m.Vector), Code: memory.Signs(m.Vector),
-			Rows: s.Limits.Rerank, Parents: s.Limits.Rerank, PerParent: s.Limits.PerParent, Most: s.Limits.Scan,
+		values, _ := memory.Int8(m.Vector)
+		f, err := b.nearest(ctx, view, BlockQuery{
+			Model: m.Model, Scope: s.Scope, Only: only, Dims: len(m.Vector), Code: memory.Signs(m.Vector), Values: values,
+			Rows: s.Limits.Rerank, Parents: s.Limits.Rerank, PerParent: s.Limits.PerParent, Most: s.Limits.Scan, Patient: s.Patient,
 		})
 		if err != nil {
 			return r, fmt.Errorf("block arm: %w", err)
@@ -87,6 +82,7 @@ func (b *Blocks) Search(ctx context.Context, view *sqlite.View, s BlockSearch) (
 		}
 		r.Scanned = max(r.Scanned, f.Scanned)
 		r.Cut = r.Cut || f.Cut
+		r.Degraded = append(r.Degraded, f.Degraded...)
 		found = append(found, f)
 	}
 	rankings := make([][]BlockCandidate, len(found))
@@ -111,21 +107,44 @@ type scoredHit struct {
 	cosine float64
 }
 
-func (b *Blocks) nearest(ctx context.Context, view *sqlite.View, m ModelVector, q BlockQuery) (f found, err error) {
-	f.model = m.Model
+func (b *Blocks) nearest(ctx context.Context, view *sqlite.View, q BlockQuery) (f found, err error) {
+	f.model = q.Model
 	if f.BlockAnswer, err = b.index.Nearest(ctx, view, q); err != nil {
 		return f, err
 	}
-	rows := make([]sqlite.BlockRow, len(f.Rows))
-	for i, h := range f.Rows {
-		rows[i] = sqlite.BlockRow{Ref: h.Ref, Index: h.Index}
+	if len(q.Values) == 0 {
+		return f, nil
 	}
-	values, err := view.BlockValues(m.Model, rows)
+	products, err := productsOf(view, q, f.BlockAnswer)
 	if err != nil {
 		return f, err
 	}
-	f.scored = rerank(m.Vector, f.Rows, values)
+	f.scored = rerank(normOf(q.Values), f.Rows, products)
 	return f, nil
+}
+
+// productsOf are the products of all rows, the index's or, where it has not all,
+// from the vectors in the file; nil when a row has no vector of the query's width.
+func productsOf(view *sqlite.View, q BlockQuery, a BlockAnswer) ([]Product, error) {
+	if a.Products != nil || len(a.Rows) == 0 {
+		return a.Products, nil
+	}
+	rows := make([]sqlite.BlockRow, len(a.Rows))
+	for i, h := range a.Rows {
+		rows[i] = sqlite.BlockRow{Ref: h.Ref, Index: h.Index}
+	}
+	values, err := view.BlockValues(q.Model, rows)
+	if err != nil {
+		return nil, err
+	}
+	products := make([]Product, len(values))
+	for i, v := range values {
+		if len(v) != len(q.Values) || normOf(v) == 0 {
+			return nil, nil
+		}
+		products[i] = Product{Dot: dot8(q.Values, v), Norm: normOf(v)}
+	}
+	return products, nil
 }
 
 // ranking folds the model's blocks to records in the order that all share.
@@ -148,19 +167,14 @@ func (f found) ranking(order string) (ranking []BlockCandidate) {
 
 // rerank orders rows by the cosine of the query, quantised like the rows, and
 // their vectors; equal ones by kind, parent and index (BR-049, BR-050, DECISIONS
-// 22). It returns nil when a row has no vector of the query's width.
-func rerank(query []float32, rows []BlockHit, values [][]byte) []scoredHit {
-	q, ok := memory.Int8(query)
-	if !ok || len(values) != len(rows) {
+// 22). It returns nil without a product for each of the rows.
+func rerank(norm int32, rows []BlockHit, products []Product) []scoredHit {
+	if norm == 0 || len(products) != len(rows) {
 		return nil
 	}
 	scored := make([]scoredHit, len(rows))
 	for i, h := range rows {
-		c, ok := Cosine8(q, values[i])
-		if !ok {
-			return nil
-		}
-		scored[i] = scoredHit{h, c}
+		scored[i] = scoredHit{h, products[i].cosine(norm)}
 	}
 	slices.SortFunc(scored, func(a, b scoredHit) int {
 		return memory.Compare(memory.Candidate{Ref: a.Ref, Block: int32(a.Index), Key: a.cosine}, memory.Candidate{Ref: b.Ref, Block: int32(b.Index), Key: b.cosine})
@@ -175,18 +189,29 @@ func Cosine8(a, b []byte) (cosine float64, ok bool) {
 	if len(a) != len(b) {
 		return 0, false
 	}
-	var dot, aa, bb int32
-	for i := range a {
-		x, y := int32(int8(a[i])), int32(int8(b[i]))
-		dot += x * y
-		aa += x * x
-		bb += y * y
-	}
-	if aa == 0 || bb == 0 {
+	p, norm := Product{Dot: dot8(a, b), Norm: normOf(b)}, normOf(a)
+	if norm == 0 || p.Norm == 0 {
 		return 0, false
 	}
-	return float64(dot) / math.Sqrt(float64(float64(aa)*float64(bb))), true
+	return p.cosine(norm), true
 }
+
+// cosine is the cosine with a query of this norm; neither norm is 0.
+func (p Product) cosine(norm int32) float64 {
+	return float64(p.Dot) / math.Sqrt(float64(float64(norm)*float64(p.Norm)))
+}
+
+// dot8 is the inner product of two vectors of signed bytes and of one width.
+func dot8(a, b []byte) (dot int32) {
+	b = b[:len(a)]
+	for i := range a {
+		dot += int32(int8(a[i])) * int32(int8(b[i]))
+	}
+	return dot
+}
+
+// normOf is a vector's inner product with itself.
+func normOf(v []byte) int32 { return dot8(v, v) }
 
 // mergeBlocks merges models by rank, because their distances and cosines do not
 // compare (DECISIONS 10). A record that several know has its best rank, of the

@@ -124,7 +124,8 @@ func TestLargeCellIsReadInPart(t *testing.T) {
 		s.add(t, strconv.Itoa(1000+i), slices.Repeat([]block{{3, .5}}, 4)...)
 	}
 	view := s.view(t)
-	cells, err := view.Cells(memory.Scope{Agent: "mia"})
+	mia := memory.Scope{Agent: "mia"}
+	cells, err := view.Cells(mia)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestLargeCellIsReadInPart(t *testing.T) {
 		{limit: 0, most: 6, only: &Subset{Memories: []int64{4, 5}}, read: 2, scanned: 6},
 	} {
 		m := NewMatrices(c.limit)
-		q := BlockQuery{Model: s.model, Cells: []int64{cells[0].ID}, Dims: 64, Code: make([]byte, 8), Only: c.only, Rows: 30, Parents: 30, PerParent: c.per, Most: c.most}
+		q := BlockQuery{Model: s.model, Scope: mia, Dims: 64, Code: make([]byte, 8), Only: c.only, Rows: 30, Parents: 30, PerParent: c.per, Most: c.most}
 		part, err := m.codes(view, cells[0].ID, q)
 		if err != nil || len(part.sets) != c.read || len(m.entries) != c.kept {
 			t.Errorf("%+v: %d sets read, %d cells kept, %v", c, len(part.sets), len(m.entries), err)
@@ -276,14 +277,15 @@ func TestFallbackReachesBeyondTheRows(t *testing.T) {
 
 // BR-050: equal cosines stand in the order of kind, parent and index.
 func TestEqualCosinesHaveAnOrder(t *testing.T) {
-	query, values := turned(1, 8), [][]byte{}
+	query, _ := memory.Int8(turned(1, 8))
+	var products []Product
 	rows := []BlockHit{{mem(2), 1, 4}, {ep(7), 3, 5}, {mem(2), 0, 6}, {mem(1), 9, 1}}
 	for range rows {
 		code, _ := memory.Int8(turned(.5, 8))
-		values = append(values, code)
+		products = append(products, Product{Dot: dot8(query, code), Norm: normOf(code)})
 	}
 	var got []BlockHit
-	for _, h := range rerank(query, rows, values) {
+	for _, h := range rerank(normOf(query), rows, products) {
 		got = append(got, h.BlockHit)
 	}
 	if want := []BlockHit{{ep(7), 3, 5}, {mem(1), 9, 1}, {mem(2), 0, 6}, {mem(2), 1, 4}}; !slices.Equal(got, want) {

@@ -20,10 +20,13 @@ type BlockIndex interface {
 // from the number of rows that a caller wants (BR-141).
 type BlockQuery struct {
 	Model int64
-	Cells []int64 // of the scope, each once; no other cell is read (BR-092)
-	Code  []byte  // the query's signs, as [memory.Signs] gives them (BR-025)
-	Dims  int     // of the code; sets of another width are not seen
-	Only  *Subset // nil: every record of the cells
+	Scope memory.Scope // no cell beside its own is read (BR-092)
+	Code  []byte       // the query's signs, as [memory.Signs] gives them (BR-025)
+	// Values is the query quantised like the rows (BR-046), for an index that has
+	// their vectors at hand; nil for a query that cannot be.
+	Values []byte
+	Dims   int     // of the code; sets of another width are not seen
+	Only   *Subset // nil: every record of the scope
 
 	Rows    int // nearest blocks to return (BR-044)
 	Parents int // records to return, nearest by their best block (DECISIONS 22)
@@ -32,6 +35,7 @@ type BlockQuery struct {
 	// of a record comes first (BR-036), then the scan takes the first Most blocks
 	// by kind, parent and index (BR-041).
 	PerParent, Most int
+	Patient         bool // as in [Query]
 }
 
 // BlockHit is one block and how far its code is from the query's.
@@ -46,8 +50,21 @@ type BlockHit struct {
 type BlockAnswer struct {
 	Rows    []BlockHit
 	Parents []BlockHit // one for each record, its best block
-	Scanned int64      // blocks compared; those without a code spend no cap
-	Cut     bool       // blocks were left out because of BlockQuery.Most
+	// Products are the query's with the vectors of Rows, in their order; nil from an
+	// index that does not have them all.
+	Products []Product
+	Scanned  int64 // blocks compared; those without a code spend no cap
+	Cut      bool  // blocks were left out because of BlockQuery.Most
+	// Degraded is what is to be said of how the answer was found, which changes
+	// nothing of it.
+	Degraded []Degradation
+}
+
+// Product is what the cosine of two vectors of signed bytes is made of beside the
+// query's own norm.
+type Product struct {
+	Dot  int32
+	Norm int32 // of the row's vector: the sum of its squares, above 0
 }
 
 // CompareHits is the order of blocks by code: distance, kind, parent, index, all
@@ -80,18 +97,39 @@ func NewCodes(m *Matrices) *Codes { return &Codes{matrices: m} }
 
 // Nearest implements [BlockIndex].
 func (c *Codes) Nearest(ctx context.Context, view *sqlite.View, q BlockQuery) (BlockAnswer, error) {
-	parts := make([]codes, 0, len(q.Cells))
-	for _, cell := range q.Cells {
+	cells, err := view.Cells(q.Scope)
+	if err != nil {
+		return BlockAnswer{}, err
+	}
+	parts := make([]codes, 0, len(cells))
+	for _, cell := range cells {
 		if err := ctx.Err(); err != nil {
 			return BlockAnswer{}, err
 		}
-		part, err := c.matrices.codes(view, cell, q)
+		part, err := c.matrices.codes(view, cell.ID, q)
 		if err != nil {
 			return BlockAnswer{}, err
 		}
 		parts = append(parts, part)
 	}
 	return scan(parts, q), nil
+}
+
+// AtMost is an index that is asked for no more than so many blocks where nothing
+// else bounds the scan (DECISIONS 19).
+func AtMost(index BlockIndex, blocks int) BlockIndex { return atMost{index, blocks} }
+
+type atMost struct {
+	BlockIndex
+	blocks int
+}
+
+// Nearest implements [BlockIndex].
+func (a atMost) Nearest(ctx context.Context, view *sqlite.View, q BlockQuery) (BlockAnswer, error) {
+	if q.Most <= 0 {
+		q.Most = a.blocks
+	}
+	return a.BlockIndex.Nearest(ctx, view, q)
 }
 
 // scan compares the query with every block that takes part.

@@ -43,7 +43,15 @@ func TestBlockIndexConforms(t *testing.T) {
 // record, then the cap of the scan in the order of keys, then the order of blocks.
 func plain(view *sqlite.View, q arm.BlockQuery) (a arm.BlockAnswer, err error) {
 	var sets []sqlite.BlockCodes
-	err = view.BlockBits(q.Model, q.Cells, func(s sqlite.BlockCodes) error {
+	cells, err := view.Cells(q.Scope)
+	if err != nil {
+		return a, err
+	}
+	var ids []int64
+	for _, c := range cells {
+		ids = append(ids, c.ID)
+	}
+	err = view.BlockBits(q.Model, ids, func(s sqlite.BlockCodes) error {
 		s.Bits = slices.Clone(s.Bits)
 		sets = append(sets, s)
 		return nil
@@ -119,10 +127,7 @@ func TestBlockIndexEqualsTheFile(t *testing.T) {
 		index := arm.NewCodes(arm.NewMatrices(rapid.SampledFrom([]int64{0, 1_500, 1 << 20}).Draw(rt, "limit")))
 		random := rand.New(rand.NewPCG(seed, 2))
 		ask := func(view *sqlite.View) {
-			q, err := question(view, scene.Models, scene.Refs, random)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			q := question(scene.Models, scene.Refs, random)
 			got, err := index.Nearest(ctx, view, q)
 			if err != nil {
 				rt.Fatal(err)
@@ -211,11 +216,7 @@ func TestConcurrentBlockSearchesSeeTheirSnapshots(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				q, err := question(view, scene.Models, refs, r)
-				if err != nil {
-					t.Error(err)
-					return
-				}
+				q := question(scene.Models, refs, r)
 				got, err1 := index.Nearest(ctx, view, q)
 				want, err2 := plain(view, q)
 				view.Close()
@@ -240,16 +241,15 @@ func TestConcurrentBlockSearchesSeeTheirSnapshots(t *testing.T) {
 }
 
 // question is a random one about one agent's records.
-func question(view *sqlite.View, models [2]int64, refs []memory.Ref, r *rand.Rand) (arm.BlockQuery, error) {
-	cells, err := view.Cells(memory.Scope{Agent: []string{"mia", "ken"}[r.IntN(2)]})
+func question(models [2]int64, refs []memory.Ref, r *rand.Rand) arm.BlockQuery {
+	scope := memory.Scope{Agent: []string{"mia", "ken"}[r.IntN(2)]}
+	if r.IntN(3) == 0 {
+		scope.Project = &[]string{"", "atlas"}[r.IntN(2)]
+	}
 	q := arm.BlockQuery{
-		Model: models[r.IntN(2)], Dims: blocktest.Dims, Code: memory.Signs(blocktest.Vector(r)), Rows: 1 + r.IntN(30), Parents: 1 + r.IntN(10),
+		Model: models[r.IntN(2)], Scope: scope, Dims: blocktest.Dims, Code: memory.Signs(blocktest.Vector(r)), Rows: 1 + r.IntN(30), Parents: 1 + r.IntN(10),
 		PerParent: []int{0, 3, 64}[r.IntN(3)], Most: []int{0, 1, 7, 40}[r.IntN(4)],
 	}
-	for _, c := range cells {
-		q.Cells = append(q.Cells, c.ID)
-	}
-	r.Shuffle(len(q.Cells), func(i, j int) { q.Cells[i], q.Cells[j] = q.Cells[j], q.Cells[i] })
 	if r.IntN(3) == 0 {
 		q.Only = &arm.Subset{Episodes: r.IntN(2) == 0}
 		for _, ref := range refs {
@@ -259,5 +259,5 @@ func question(view *sqlite.View, models [2]int64, refs []memory.Ref, r *rand.Ran
 		}
 		slices.Sort(q.Only.Memories)
 	}
-	return q, err
+	return q
 }

@@ -65,9 +65,12 @@ func (v *Vector) rank(ctx context.Context, view *sqlite.View, cells []sqlite.Cel
 			continue
 		}
 		err := v.matrices.Each(view, m.Model, cell.ID, len(m.Vector), expect, func(ref memory.Ref, vector []float32) {
+			if !only.Has(ref) {
+				return
+			}
 			scanned++
 			key := float64(Dot(m.Vector, vector))
-			if key < q.Floor || !only.Has(ref) {
+			if key < q.Floor {
 				return
 			}
 			qualified++

@@ -58,12 +58,16 @@ func Answers(t *testing.T, open func(t *testing.T, store *sqlite.Store) arm.Bloc
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, q := range Questions(t, view, scene) {
+		for i, q := range Questions(scene) {
 			a, err := index.Nearest(ctx, view, q)
 			if err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(&out, "round %d question %d: model %d cells %d only %v rows %d parents %d per parent %d most %d\n", round, i, q.Model, len(q.Cells), q.Only != nil, q.Rows, q.Parents, q.PerParent, q.Most)
+			cells, err := view.Cells(q.Scope)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&out, "round %d question %d: model %d cells %d only %v rows %d parents %d per parent %d most %d\n", round, i, q.Model, len(cells), q.Only != nil, q.Rows, q.Parents, q.PerParent, q.Most)
 			fmt.Fprintf(&out, "  rows    %s\n  parents %s\n  scanned %d cut %v\n", show(a.Rows), show(a.Parents), a.Scanned, a.Cut)
 		}
 		if err := view.Close(); err != nil {
@@ -78,20 +82,11 @@ func Answers(t *testing.T, open func(t *testing.T, store *sqlite.Store) arm.Bloc
 
 // Questions cover caps of a record and of a scan, ties, both models, one cell and
 // many, subsets, and more rows than there are.
-func Questions(t *testing.T, view *sqlite.View, s *Scene) (questions []arm.BlockQuery) {
-	t.Helper()
+func Questions(s *Scene) (questions []arm.BlockQuery) {
 	for _, agent := range []string{"mia", "ken", "nobody"} {
 		for _, project := range []*string{nil, new(string)} {
-			cells, err := view.Cells(memory.Scope{Agent: agent, Project: project})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var ids []int64
-			for _, c := range cells {
-				ids = append(ids, c.ID)
-			}
 			for i, limits := range [][4]int{{200, 200, 64, 250_000}, {5, 3, 0, 0}, {20, 20, 64, 90}, {7, 7, 3, 40}, {10, 10, 64, 1}} {
-				q := arm.BlockQuery{Model: s.Models[i%2], Cells: ids, Dims: Dims, Code: memory.Signs(Vector(s.random)),
+				q := arm.BlockQuery{Model: s.Models[i%2], Scope: memory.Scope{Agent: agent, Project: project}, Dims: Dims, Code: memory.Signs(Vector(s.random)),
 					Rows: limits[0], Parents: limits[1], PerParent: limits[2], Most: limits[3]}
 				if i == 3 {
 					q.Only = &arm.Subset{Episodes: true}
