@@ -12,7 +12,7 @@ import (
 // TestMain lets the test's own program be the scanner.
 func TestMain(m *testing.M) {
 	if os.Getenv(scanner.Handshake().MagicCookieKey) != "" {
-		scanner.Serve(1)
+		scanner.Serve(scanner.Options{Threads: 1})
 		os.Exit(0)
 	}
 	os.Exit(m.Run())

@@ -48,11 +48,11 @@ func (p *Plugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.Cli
 }
 
 // Serve is the whole life of a scanner process: until the parent says so or is
-// gone. threads is as of [NewServer]. In a process that was not started by a client it says so and exits with
+// gone. In a process that was not started by a client it says so and exits with
 // code 1.
-func Serve(threads int) {
+func Serve(o Options) {
 	go watchParent()
-	server := NewServer(threads)
+	server := NewServer(o)
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: Handshake(),
 		Plugins:         plugin.PluginSet{PluginName: &Plugin{Service: server}},

@@ -34,14 +34,18 @@ type Server struct {
 	tasks sync.WaitGroup
 }
 
-// NewServer returns a server that waits for Open and scans with so many
-// goroutines at most, 0 for as many as there are processors.
-func NewServer(threads int) *Server {
-	if threads < 1 {
-		threads = runtime.GOMAXPROCS(0)
+// Options of [NewServer] and [Serve].
+type Options struct {
+	Threads int // goroutines that compare rows at a time, 0 for as many as there are processors
+}
+
+// NewServer returns a server that waits for Open.
+func NewServer(o Options) *Server {
+	if o.Threads < 1 {
+		o.Threads = runtime.GOMAXPROCS(0)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Server{threads: threads, files: make(map[fileKey]*file), ctx: ctx, stop: stop}
+	return &Server{threads: o.Threads, files: make(map[fileKey]*file), ctx: ctx, stop: stop}
 }
 
 // Close waits for what runs in the background. Requests must have ended.

@@ -43,7 +43,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, seed uint64, dims int) *world {
-	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), dims: dims, dir: t.TempDir(), server: NewServer(2), truth: make(map[memory.Ref]record)}
+	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), dims: dims, dir: t.TempDir(), server: NewServer(Options{Threads: 2}), truth: make(map[memory.Ref]record)}
 	t.Cleanup(w.server.Close)
 	if _, err := w.server.Open(t.Context(), &scannerv1.OpenRequest{Folder: w.dir, TruthId: truthID}); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 // scannerCommand is the scanner process. A server starts it; it is not listed.
 func (a *app) scannerCommand() *cobra.Command {
-	var threads int
+	var o scanner.Options
 	c := &cobra.Command{
 		Use:    "scanner",
 		Short:  "Hold and scan derived matrices, as a server's child",
@@ -19,10 +19,10 @@ exits with code 1.`,
 		Example: `  recalld scanner --threads 2`,
 		Args:    exactly(0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			scanner.Serve(threads)
+			scanner.Serve(o)
 			return nil
 		},
 	}
-	c.Flags().IntVar(&threads, "threads", 0, "goroutines of a scan, 0 for as many as there are processors")
+	c.Flags().IntVar(&o.Threads, "threads", 0, "goroutines of a scan, 0 for as many as there are processors")
 	return c
 }

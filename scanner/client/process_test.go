@@ -22,7 +22,7 @@ import (
 // TestMain lets the test's own program be the scanner, a process like any other.
 func TestMain(m *testing.M) {
 	if os.Getenv(scanner.Handshake().MagicCookieKey) != "" {
-		scanner.Serve(0)
+		scanner.Serve(scanner.Options{})
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
