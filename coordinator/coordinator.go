@@ -35,6 +35,7 @@ type Config struct {
 	// Derived is the folder for everything that follows from the store; "" is the
 	// folder derived beside the file.
 	Derived string
+	Scanner Scanner
 }
 
 // Coordinator implements [Service] in process. It owns the embedding queue's
@@ -46,6 +47,7 @@ type Coordinator struct {
 	matrices  *arm.Matrices
 	blocks    *arm.Blocks
 	words     *shards.Lexical
+	codes     *shards.Codes // nil: there is no scanner
 	worker    *ingest.QueueWorker
 	counters  *recalled
 	clock     func() time.Time
@@ -95,11 +97,13 @@ func New(ctx context.Context, cfg Config) (*Coordinator, error) {
 	if c.words, err = openWords(ctx, cfg, c.log); err != nil {
 		return nil, fmt.Errorf("start: %w", errors.Join(err, c.models.close()))
 	}
+	if c.codes, err = openCodes(ctx, cfg, p, c.log); err != nil {
+		return nil, fmt.Errorf("start: %w", errors.Join(err, c.words.Close(), c.models.close()))
+	}
 	c.matrices = arm.NewMatrices(int64(p.VectorCacheMiB) << 20)
-	c.blocks = arm.NewBlocks(arm.NewCodes(c.matrices))
 	c.arms = make(map[string]arm.Arm)
 	for _, a := range []arm.Arm{
-		arm.NewVector(c.matrices),
+		c.searchThrough(c.codes),
 		arm.NewLexical(memory.KindMemory, c.words), arm.NewLexical(memory.KindEpisode, c.words),
 		arm.NewFTS(memory.KindMemory), arm.NewFTS(memory.KindEpisode),
 	} {
@@ -122,11 +126,7 @@ func New(ctx context.Context, cfg Config) (*Coordinator, error) {
 // openWords opens the lexical index. Beside a store that cannot be written it is
 // kept in memory.
 func openWords(ctx context.Context, cfg Config, log *slog.Logger) (*shards.Lexical, error) {
-	folder := cfg.Derived
-	if folder == "" {
-		folder = filepath.Join(filepath.Dir(cfg.Store.Path()), "derived")
-	}
-	folder = filepath.Join(folder, "lexical")
+	folder := filepath.Join(cfg.derivedFolder(), "lexical")
 	if cfg.Store.ReadOnly() {
 		folder = ""
 	}
@@ -211,7 +211,7 @@ func (c *Coordinator) tidy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if keep := min(stats.LastChange-keptChanges, c.words.Sealed()-1); stats.OldestChange > 0 && stats.OldestChange <= keep-keptChanges {
+	if keep := min(stats.LastChange-keptChanges, c.sealed()-1); stats.OldestChange > 0 && stats.OldestChange <= keep-keptChanges {
 		return c.store.TrimChanges(ctx, keep)
 	}
 	return nil
@@ -227,7 +227,7 @@ func (c *Coordinator) Close() error {
 		if !c.store.ReadOnly() {
 			err = c.counters.flush(context.Background())
 		}
-		err = errors.Join(err, c.words.Close(), c.models.close())
+		err = errors.Join(err, c.closeDerived(), c.models.close())
 	})
 	return err
 }

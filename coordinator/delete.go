@@ -74,14 +74,14 @@ func (c *Coordinator) deleteAgent(ctx context.Context, agent string) (*DeleteRes
 	return answer, nil
 }
 
-// erase waits until no derived file holds the words of what was deleted
+// erase waits until no derived file holds the words or vectors of what was deleted
 // (DECISIONS 14). The change is durable by now, so that a caller who left does
 // not stop it.
 func (c *Coordinator) erase(ctx context.Context) error {
 	ctx, cancel := outlast(ctx)
 	defer cancel()
-	if err := c.words.Erase(ctx); err != nil {
-		return fmt.Errorf("their words are still in derived files: %w", err)
+	if err := c.eraseDerived(ctx); err != nil {
+		return fmt.Errorf("what they said is still in derived files: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,9 @@ const (
 	rerankRows = 200 // nearest blocks that are ordered by their vectors (BR-044)
 	// maxReserved bounds blocks.reserved (BR-061, DECISIONS 24).
 	maxReserved = 10
+	// mostInProcess bounds a scan that is neither the scanner's nor bounded by the
+	// setting blocks.scan_cap (DECISIONS 19).
+	mostInProcess = 250_000
 )
 
 func (p Policy) blockLimits() arm.BlockLimits {

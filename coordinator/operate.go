@@ -177,6 +177,9 @@ func (c *Coordinator) retire(ctx context.Context, name string) (int64, error) {
 			c.models.writer.know(standing{})
 		}
 		c.matrices.Forget()
+		if c.codes != nil {
+			c.codes.Wake()
+		}
 		return m.ID, nil
 	}
 	return 0, &memory.FieldError{Field: "model", Problem: memory.Shape(name) + " is not the number of a model", Next: "run `recalld model` to see them"}

@@ -45,10 +45,14 @@ type Policy struct {
 	BlockRetrieve  bool // BR-130
 	BlockReserved  int  // BR-061
 	BlockParentCap int  // BR-037; 0 is off
-	BlockScanCap   int  // BR-039; 0 is off
+	BlockScanCap   int  // BR-039; 0: all through the scanner, [mostInProcess] without
 
 	ProfileRows int // RR-447
 	ProfilePool int
+
+	Scanner     string // ScannerAuto or ScannerOff
+	ScannerLean bool   // DECISIONS 30
+	ScannerLock bool
 
 	DegradedAdvisory bool // RR-448
 	VectorCacheMiB   int

@@ -66,13 +66,20 @@ func (t *turn) searchBlocks() error {
 		return nil
 	}
 	ranking, err := t.c.blocks.Search(t.ctx, t.view, arm.BlockSearch{
-		Scope: t.question.Scope, Vectors: t.vectors, SourceID: t.question.SourceID, Limits: t.policy.blockLimits(),
+		Scope: t.question.Scope, Vectors: t.vectors, SourceID: t.question.SourceID, Limits: t.policy.blockLimits(), Patient: t.question.Patient,
 	})
 	if err != nil {
 		return err
 	}
+	for _, d := range ranking.Degraded {
+		t.degrade(arm.BlockName, d.Reason, d.Detail)
+	}
 	if ranking.Cut {
-		t.degrade(arm.BlockName, arm.ReasonScanCap, fmt.Sprintf("only the first %d blocks in scope were compared; the setting blocks.scan_cap says how many", t.policy.BlockScanCap))
+		by := "the setting blocks.scan_cap says how many"
+		if t.policy.BlockScanCap == 0 {
+			by = "all are, through the scanner"
+		}
+		t.degrade(arm.BlockName, arm.ReasonScanCap, fmt.Sprintf("only the first %d blocks in scope were compared; %s", ranking.Scanned, by))
 	}
 	t.blocks = &ranking
 	return nil

@@ -175,7 +175,7 @@ func TestLimitsOfBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !p.BlockBuild || !p.BlockRetrieve || p.BlockReserved != 3 || p.blockLimits() != (arm.BlockLimits{PerParent: 64, Scan: 250_000, Rerank: 200}) || blocks.QuoteLimit != 1_500 || blocks.MaxLen != 739 {
+	if !p.BlockBuild || !p.BlockRetrieve || p.BlockReserved != 3 || p.blockLimits() != (arm.BlockLimits{PerParent: 64, Rerank: 200}) || mostInProcess != 250_000 || blocks.QuoteLimit != 1_500 || blocks.MaxLen != 739 {
 		t.Errorf("got %+v", p)
 	}
 	for name, value := range map[string]string{"blocks.reserved": "11", "blocks.parent_cap": "-1", "blocks.scan_cap": "many", "blocks.retrieve": "yes"} {

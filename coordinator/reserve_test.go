@@ -351,7 +351,7 @@ func TestCountNeverReachesTheBlockArm(t *testing.T) {
 		}
 	}
 	q := index.queries[0]
-	if q.Rows != 200 || q.Parents != 200 || q.PerParent != 64 || q.Most != 250_000 {
+	if q.Rows != 200 || q.Parents != 200 || q.PerParent != 64 || q.Most != 0 {
 		t.Errorf("asked for %+v", q)
 	}
 	for _, other := range index.queries {

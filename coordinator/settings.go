@@ -68,9 +68,12 @@ func registry() []setting {
 		toggle("blocks.retrieve", true, "let recalls add rows that only a part of their text matches; needs blocks.build", func(p *Policy) *bool { return &p.BlockRetrieve }),
 		integer("blocks.reserved", 3, 0, maxReserved, "rows that blocks may add beyond the number asked for; 0 is off", func(p *Policy) *int { return &p.BlockReserved }),
 		integer("blocks.parent_cap", 64, 0, 1_000_000, "first blocks of a record that are searched; 0 searches all", func(p *Policy) *int { return &p.BlockParentCap }),
-		integer("blocks.scan_cap", 250_000, 0, 100_000_000, "blocks that one recall compares, oldest records first; 0 compares all", func(p *Policy) *int { return &p.BlockScanCap }),
+		integer("blocks.scan_cap", 0, 0, 100_000_000, "blocks that one recall compares, oldest records first; 0 compares all through the scanner, and 250000 without it", func(p *Policy) *int { return &p.BlockScanCap }),
 		integer("profile.rows", 3, 0, 20, "profile rows in an answer, newest first", func(p *Policy) *int { return &p.ProfileRows }),
 		integer("profile.min_pool", 50, 0, 1_000_000, "records in scope from which profile rows are given", func(p *Policy) *int { return &p.ProfilePool }),
+		fromStart(choice("scanner", ScannerAuto, []string{ScannerAuto, ScannerOff}, "auto: a server has vectors and blocks compared by a process of its own, over derived files; off: by itself, out of the data file; the answers are the same", func(p *Policy, v string) { p.Scanner = v })),
+		fromStart(toggle("scanner.lean", false, "keep no int8 vectors of blocks in derived files; the nearest blocks are then ordered from the data file", func(p *Policy) *bool { return &p.ScannerLean })),
+		fromStart(toggle("scanner.mlock", false, "lock the scanner's codes in memory, as far as the system's limit allows it", func(p *Policy) *bool { return &p.ScannerLock })),
 		toggle("degraded_advisory", true, "tell agents when the embedding model is missing", func(p *Policy) *bool { return &p.DegradedAdvisory }),
 	}
 	all = append(all, embedding("embedding", "static", "the model that new vectors are made with", func(p *Policy) *embed.Config { return &p.Embedding })...)
@@ -94,9 +97,15 @@ func embedding(group, backend, doc string, of func(*Policy) *embed.Config) []set
 		milliseconds(group+".timeout_ms", embed.DefaultTimeout, 10*time.Minute, "how long one request may take", func(p *Policy) *time.Duration { return &of(p).Timeout }),
 	}
 	for i := range entries {
-		entries[i].restart = true
+		entries[i] = fromStart(entries[i])
 	}
 	return entries
+}
+
+// fromStart is a setting that takes effect at the next start.
+func fromStart(s setting) setting {
+	s.restart = true
+	return s
 }
 
 func integer(name string, initial, lo, hi int, doc string, of func(*Policy) *int) setting {

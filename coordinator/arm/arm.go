@@ -76,6 +76,7 @@ const (
 	ReasonQueryTruncated   = "query_truncated"       // terms of a long query were left out
 	ReasonTwoModels        = "two_models"            // ranks of two models were merged
 	ReasonScanCap          = "scan_cap"              // more blocks in scope than are scanned
+	ReasonScanner          = "scanner_unavailable"   // answered in this process, with the same rows
 )
 
 // excludesEpisodes is the rule of RR-442.

@@ -206,7 +206,7 @@ func TestCachedVectorsEqualTheFile(t *testing.T) {
 		limit := rapid.SampledFrom([]int64{0, 600, 3_000, 1 << 20}).Draw(t, "limit")
 		matrices := NewMatrices(limit)
 		matrices.behind = rapid.SampledFrom([]int{0, 3, maxBehind}).Draw(t, "behind")
-		vector := NewVector(matrices)
+		vector := NewVector(matrices, nil)
 		search := func(view *sqlite.View) {
 			q := w.query()
 			want, err := direct(view, q)
@@ -268,7 +268,7 @@ func TestConcurrentSearchesSeeTheirSnapshots(t *testing.T) {
 	w := newWorld(t, t.TempDir(), 3)
 	defer w.store.Close()
 	w.keeps = true
-	vector := NewVector(NewMatrices(1 << 20))
+	vector := NewVector(NewMatrices(1<<20), nil)
 	var writer, readers sync.WaitGroup
 	stop := make(chan struct{})
 	writer.Go(func() {
@@ -327,7 +327,7 @@ func TestForgottenCellCollectsNoChanges(t *testing.T) {
 	put(asked, 20)
 	put(busy, 20)
 	matrices := NewMatrices(1 << 20)
-	vector := NewVector(matrices)
+	vector := NewVector(matrices, nil)
 	search := func(cell memory.Cell) {
 		t.Helper()
 		view, err := w.store.View(t.Context())
@@ -376,7 +376,7 @@ func TestForeignWidthIsSkipped(t *testing.T) {
 	}
 	defer view.Close()
 	for _, limit := range []int64{0, 1 << 20} {
-		got, err := NewVector(NewMatrices(limit)).Search(t.Context(), view, Query{Scope: memory.Scope{Agent: "mia"}, Depth: 5, Floor: -1, Vectors: []ModelVector{{Model: w.model, Vector: make([]float32, dims-1)}}})
+		got, err := NewVector(NewMatrices(limit), nil).Search(t.Context(), view, Query{Scope: memory.Scope{Agent: "mia"}, Depth: 5, Floor: -1, Vectors: []ModelVector{{Model: w.model, Vector: make([]float32, dims-1)}}})
 		if err != nil || len(got.Candidates) != 0 {
 			t.Errorf("cache of %d: got %v, %v", limit, got.Candidates, err)
 		}

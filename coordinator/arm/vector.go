@@ -12,10 +12,14 @@ import (
 // whole scope (RR-397, RR-399, DECISIONS 19 and 20).
 type Vector struct {
 	matrices *Matrices
+	scanner  Scanner // nil: none
 }
 
-// NewVector returns the arm over a cache of vectors.
-func NewVector(m *Matrices) *Vector { return &Vector{matrices: m} }
+// NewVector returns the arm over a cache of vectors. It asks the scanner first,
+// when there is one; the answer has the same bytes either way.
+func NewVector(m *Matrices, scanner Scanner) *Vector {
+	return &Vector{matrices: m, scanner: scanner}
+}
 
 // Name implements [Arm].
 func (v *Vector) Name() string { return VectorName }
@@ -25,23 +29,20 @@ func (v *Vector) Name() string { return VectorName }
 // rank (DECISIONS 10).
 func (v *Vector) Search(ctx context.Context, view *sqlite.View, q Query) (Result, error) {
 	out := Result{Arm: VectorName}
-	cells, err := view.Cells(q.Scope)
-	if err != nil {
-		return out, fmt.Errorf("vector arm: %w", err)
-	}
 	only, err := subset(view, q)
 	if err != nil {
 		return out, fmt.Errorf("vector arm: %w", err)
 	}
 	var rankings [][]memory.Candidate
 	for _, m := range q.Vectors {
-		ranking, scanned, qualified, err := v.rank(ctx, view, cells, m, q, only)
+		r, err := v.rank(ctx, view, m, q, only)
 		if err != nil {
 			return out, fmt.Errorf("vector arm: %w", err)
 		}
-		rankings = append(rankings, ranking)
-		out.Scanned += scanned
-		out.Truncated = out.Truncated || qualified > int64(q.Depth)
+		rankings = append(rankings, r.best)
+		out.Scanned += r.scanned
+		out.Truncated = out.Truncated || r.qualified > q.Depth
+		out.Degraded = append(out.Degraded, r.note...)
 	}
 	switch len(rankings) {
 	case 0:
@@ -54,11 +55,41 @@ func (v *Vector) Search(ctx context.Context, view *sqlite.View, q Query) (Result
 	return out, nil
 }
 
-func (v *Vector) rank(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, m ModelVector, q Query, only *Subset) (ranking []memory.Candidate, scanned, qualified int64, err error) {
+// ranked is what one model's vectors found.
+type ranked struct {
+	best      []memory.Candidate
+	scanned   int64 // records that take part
+	qualified int   // of these, above the floor; past the depth it only tells that some are
+	note      []Degradation
+}
+
+// take counts a record whose key passes the floor, and keeps it when it is among
+// the best.
+func (r *ranked) take(best *top, q Query, ref memory.Ref, key float64) {
+	if key < q.Floor {
+		return
+	}
+	r.qualified++
+	if best.enters(key) {
+		best.add(memory.Candidate{Ref: ref, Key: key})
+	}
+}
+
+func (v *Vector) rank(ctx context.Context, view *sqlite.View, m ModelVector, q Query, only *Subset) (r ranked, err error) {
+	if v.scanner != nil {
+		var ok bool
+		if r, ok, err = v.scan(ctx, view, m, q, only); ok || err != nil {
+			return r, err
+		}
+	}
+	cells, err := view.Cells(q.Scope)
+	if err != nil {
+		return r, err
+	}
 	best := newTop(q.Depth)
 	for _, cell := range cells {
 		if err := ctx.Err(); err != nil {
-			return nil, 0, 0, err
+			return r, err
 		}
 		expect := cell.Embedded[m.Model]
 		if expect == 0 {
@@ -68,21 +99,15 @@ func (v *Vector) rank(ctx context.Context, view *sqlite.View, cells []sqlite.Cel
 			if !only.Has(ref) {
 				return
 			}
-			scanned++
-			key := float64(Dot(m.Vector, vector))
-			if key < q.Floor {
-				return
-			}
-			qualified++
-			if best.enters(key) {
-				best.add(memory.Candidate{Ref: ref, Key: key})
-			}
+			r.scanned++
+			r.take(best, q, ref, float64(Dot(m.Vector, vector)))
 		})
 		if err != nil {
-			return nil, 0, 0, err
+			return r, err
 		}
 	}
-	return best.sorted(), scanned, qualified, nil
+	r.best = best.sorted()
+	return r, nil
 }
 
 // mergeByRank gives every row depth+1 minus its best rank as key, because

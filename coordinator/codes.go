@@ -1,0 +1,93 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+
+	"recalld/coordinator/arm"
+	"recalld/shards"
+)
+
+// Scanner says who compares vectors and blocks with a query. The answers have the
+// same bytes either way.
+type Scanner struct {
+	// Command is the program of the scanner's process and its arguments, such as
+	// recalld scanner; empty: no process, the coordinator compares.
+	Command []string
+	Runtime string    // an existing folder for sockets, with a short path (DECISIONS 32)
+	Off     bool      // no process, whatever the setting scanner says
+	Stderr  io.Writer // what the process writes there; nil: nowhere
+}
+
+// The values of the setting scanner.
+const (
+	ScannerAuto = "auto"
+	ScannerOff  = "off"
+)
+
+// derivedFolder is where everything is that follows from the store.
+func (cfg *Config) derivedFolder() string {
+	if cfg.Derived != "" {
+		return cfg.Derived
+	}
+	return filepath.Join(filepath.Dir(cfg.Store.Path()), "derived")
+}
+
+// openCodes opens the matrices behind the scanner; nil when there is none. A store
+// that is only read has none: its files could not be kept.
+func openCodes(ctx context.Context, cfg Config, p Policy, log *slog.Logger) (*shards.Codes, error) {
+	if cfg.Scanner.Off || len(cfg.Scanner.Command) == 0 || p.Scanner == ScannerOff || cfg.Store.ReadOnly() {
+		return nil, nil
+	}
+	command := cfg.Scanner.Command
+	if p.ScannerLock {
+		command = append(append([]string(nil), command...), "--mlock")
+	}
+	return shards.OpenCodes(ctx, cfg.Store, shards.CodesOptions{
+		Folder: filepath.Join(cfg.derivedFolder(), "codes"), Command: command, Runtime: cfg.Scanner.Runtime,
+		Lean: p.ScannerLean, Stderr: cfg.Scanner.Stderr, Log: log,
+	})
+}
+
+// searchThrough makes the arms of vectors and blocks: through the scanner where
+// there is one, with the index in this process for what it does not answer.
+func (c *Coordinator) searchThrough(codes *shards.Codes) arm.Arm {
+	local := arm.AtMost(arm.NewCodes(c.matrices), mostInProcess)
+	if codes == nil {
+		c.blocks = arm.NewBlocks(local)
+		return arm.NewVector(c.matrices, nil)
+	}
+	c.blocks = arm.NewBlocks(arm.NewScannedBlocks(codes, local))
+	return arm.NewVector(c.matrices, codes)
+}
+
+// eraseDerived returns once no derived file holds words or vectors of what was
+// deleted.
+func (c *Coordinator) eraseDerived(ctx context.Context) error {
+	err := c.words.Erase(ctx)
+	if c.codes != nil {
+		err = errors.Join(err, c.codes.Erase(ctx))
+	}
+	return err
+}
+
+// sealed is the last change that every derived file holds; the log is kept from
+// there.
+func (c *Coordinator) sealed() int64 {
+	if c.codes == nil {
+		return c.words.Sealed()
+	}
+	return min(c.words.Sealed(), c.codes.Sealed())
+}
+
+// closeDerived lets go of the derived files and ends the scanner's process.
+func (c *Coordinator) closeDerived() error {
+	err := c.words.Close()
+	if c.codes != nil {
+		err = errors.Join(err, c.codes.Close())
+	}
+	return err
+}
