@@ -27,6 +27,7 @@ type app struct {
 	json     bool
 	logLevel string
 	embed    embedFlags
+	scanner  scannerFlags
 	presence *api.Presence // of the server in this process; nil: nobody is missed
 }
 
@@ -55,6 +56,7 @@ and nothing changed.`,
 	flags.BoolVar(&a.json, "json", false, "print one JSON object instead of text")
 	flags.StringVar(&a.logLevel, "log-level", "", "log to standard error from this level on: debug, info, warn, error (default: warn for a server, else no log)")
 	a.embed.register(flags)
+	a.scanner.register(flags)
 	root.MarkPersistentFlagDirname("data")
 	root.SetFlagErrorFunc(badFlag)
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -102,6 +104,9 @@ func (a *app) logger(server bool) (*slog.Logger, error) {
 	}
 	return slog.New(slog.NewTextHandler(a.errOut, &slog.HandlerOptions{Level: level})), nil
 }
+
+// oneRun reports whether flags were given that override a server's own settings.
+func (a *app) oneRun() bool { return a.embed.given() || a.scanner.given() }
 
 // print writes v as JSON with --json, else calls text.
 func (a *app) print(v any, text func(w io.Writer)) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recalld/coordinator"
 	"recalld/coordinator/arm"
 	"recalld/embed"
 	"recalld/ingest"
@@ -86,6 +87,7 @@ func completeValues(c *cobra.Command) {
 		"precision":     {"strict", "balanced", "lenient"},
 		"to":            {"jsonl", "cpersona"},
 		"vectors":       {"keep", "drop"},
+		"scanner":       {coordinator.ScannerAuto, coordinator.ScannerOff},
 		"server":        {serverAuto, serverRequire, serverEmbedded},
 		"tools":         {"usual", "all"},
 		"type":          {ingest.TypeMemory, ingest.TypeEpisode},

@@ -6,11 +6,16 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"recalld/scanner"
 )
 
-// The test binary is recalld itself for the scripts and for tests that start
-// processes.
+// The test binary is recalld itself for the scripts, for tests that start
+// processes, and for servers under test that start a scanner.
 func TestMain(m *testing.M) {
+	if os.Getenv(scanner.Handshake().MagicCookieKey) != "" {
+		main()
+	}
 	testscript.Main(m, map[string]func(){
 		"recalld":              main,
 		"recalld-unprivileged": unprivileged,

@@ -39,7 +39,7 @@ HOST:PORT/mcp. This is a thin front of the server of the data folder, and any nu
 of fronts share that. Where no server runs, one is started in the background; it
 outlives this front, writes its log to server.log in the data folder, and ends by
 itself after --server-idle without a front. A server that was killed is started
-again by the next call. With --embed flags or --set, which are one run's, and for a
+again by the next call. With --embed or --scanner flags or --set, which are one run's, and for a
 folder that cannot be written, the folder is opened in this process instead.
 
 Over HTTP every client needs a token: the one in RECALLD_TOKEN, or one of its own
@@ -180,7 +180,7 @@ func (f *mcpFront) Close() error {
 // serverFor is the service that a front speaks for.
 func (a *app) serverFor(ctx context.Context, f *mcpFlags, log *slog.Logger) (*session, error) {
 	switch {
-	case f.server == serverEmbedded || f.server == serverAuto && a.embed.given():
+	case f.server == serverEmbedded || f.server == serverAuto && a.oneRun():
 		return a.openOrDial(ctx, log)
 	case f.server == serverRequire:
 		client, err := api.Dial(a.data)

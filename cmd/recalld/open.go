@@ -67,8 +67,8 @@ func (a *app) openOrDial(ctx context.Context, log *slog.Logger) (*session, error
 	return a.wait(ctx, func() (*session, error) {
 		client, err := api.Dial(a.data)
 		switch {
-		case err == nil && a.embed.given():
-			return nil, errors.Join(usage("a server is running on %s and has its own settings; leave the --embed flags and --set out or stop it", a.data), client.Close())
+		case err == nil && a.oneRun():
+			return nil, errors.Join(usage("a server is running on %s and has its own settings; leave the --embed and --scanner flags and --set out or stop it", a.data), client.Close())
 		case err == nil:
 			return &session{Service: client, remote: true, close: client.Close}, nil
 		case !errors.Is(err, api.ErrNoServer):
@@ -153,7 +153,13 @@ func (a *app) openFile(ctx context.Context, o sqlite.Options, release func() err
 		return nil, err
 	}
 	closers = append(closers, store.Close)
-	c, err := coordinator.New(ctx, coordinator.Config{Store: store, Overrides: a.embed.settings(), Clock: time.Now, Version: version(), Log: o.Log})
+	overrides := a.embed.settings()
+	a.scanner.override(overrides)
+	through, err := a.scanner.config(a.errOut)
+	if err != nil {
+		return nil, err
+	}
+	c, err := coordinator.New(ctx, coordinator.Config{Store: store, Overrides: overrides, Scanner: through, Clock: time.Now, Version: version(), Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

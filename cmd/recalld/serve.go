@@ -26,6 +26,7 @@ one of its own from a file of grants.`,
 		Example: `  recalld serve
   RECALLD_TOKEN=$(openssl rand -hex 32) recalld serve --http 127.0.0.1:7300
   recalld serve --http 127.0.0.1:7300 --grants grants.json --files ./backups
+  recalld serve --scanner off                # compare vectors in this process
   recalld serve --data ./memory --embed-backend openai --embed-url http://127.0.0.1:8000 --embed-model multilingual-e5-small`,
 		Args: exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
@@ -41,6 +42,7 @@ one of its own from a file of grants.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, d.Close()) }()
+			a.scanner.serves = true
 			s, err := a.openToServe(c.Context())
 			if err != nil {
 				return err

@@ -140,13 +140,23 @@ func clear(socket string) error {
 }
 
 // socketPath chooses where a data folder's server listens: a short name made of
-// the folder's own path, in the user's runtime folder or, where that does not
-// serve, in /tmp.
+// the folder's own path, in the user's folder for sockets.
 func socketPath(dataDir string) (string, error) {
 	name, err := socketName(dataDir)
 	if err != nil {
 		return "", err
 	}
+	folder, err := SocketFolder(maxSocketPath - len("/") - len(name))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(folder, name), nil
+}
+
+// SocketFolder makes, or finds, the folder that this user alone can enter and that
+// has a path of at most so many bytes: in the user's runtime folder or, where that
+// does not serve, in /tmp.
+func SocketFolder(most int) (string, error) {
 	var folders []string
 	if runtime := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
 		folders = append(folders, filepath.Join(runtime, "recalld"))
@@ -154,14 +164,13 @@ func socketPath(dataDir string) (string, error) {
 	folders = append(folders, "/tmp/recalld-"+strconv.Itoa(os.Getuid()))
 	var problems []error
 	for _, folder := range folders {
-		socket := filepath.Join(folder, name)
-		if len(socket) > maxSocketPath {
-			problems = append(problems, fmt.Errorf("%s is too long for a socket (limit: %d bytes)", socket, maxSocketPath))
+		if len(folder) > most {
+			problems = append(problems, fmt.Errorf("%s is too long for sockets (limit: %d bytes)", folder, most))
 			continue
 		}
 		err := privateFolder(folder)
 		if err == nil {
-			return socket, nil
+			return folder, nil
 		}
 		problems = append(problems, err)
 	}
