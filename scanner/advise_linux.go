@@ -3,6 +3,8 @@ package scanner
 import (
 	"context"
 	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,4 +38,21 @@ func prefetch(mapped []byte, from, to int64) {
 	if from < to && to <= int64(len(mapped)) {
 		_ = unix.Madvise(mapped[from:to], unix.MADV_WILLNEED) // as above
 	}
+}
+
+// anonymous is the memory of this process, in bytes, that no file stands behind.
+func anonymous() uint64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			kB, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			if err == nil {
+				return kB << 10
+			}
+		}
+	}
+	return 0
 }

@@ -31,6 +31,8 @@ func newPart(cell layout.Cell, m *model) *part {
 	return &part{cell: cell, stride: m.stride(), dims: m.source.Dims, starts: kernel.Starts{0}, place: make(map[memory.Ref]int)}
 }
 
+func (p *part) in() layout.Cell { return p.cell }
+
 func (p *part) rows() int { return len(p.norms) }
 
 func (p *part) bytes() int { return len(p.codes) + len(p.values) + 24*len(p.refs) + 4*len(p.norms) }
@@ -57,6 +59,24 @@ func (p *part) liveWithin(most int) kernel.Live {
 	}
 	live := slices.Clone(p.live)
 	live.Cap(0, p.rows(), p.starts, most)
+	return live
+}
+
+// rowsOf returns the rows that take part.
+func (p *part) rowsOf(of rowsOf) kernel.Live {
+	live := p.liveWithin(of.perParent)
+	if of.only == nil {
+		return live
+	}
+	live = slices.Clone(live)
+	for i, ref := range p.refs {
+		if takesPart(of.only, ref) {
+			continue
+		}
+		for row := p.starts[i]; row < p.starts[i+1]; row++ {
+			live.Clear(int(row))
+		}
+	}
 	return live
 }
 
@@ -119,13 +139,30 @@ func norm(values []byte) (sum uint32) {
 	return sum
 }
 
-// deltaWith returns the parts of a model after changes, in the order in which
-// they are given.
+// deltaWith returns the parts of a model after changes.
 func deltaWith(m *model, changes []*scannerv1.Change) []*part {
-	byCell := make(map[layout.Cell][]*scannerv1.Change)
+	return partsWith(m.delta, m.source.Model, changes, func(cell layout.Cell) *part { return newPart(cell, m) },
+		(*part).with, func(c *scannerv1.Change) bool { return len(c.GetBlocks()) > 0 })
+}
+
+// vectorsWith is deltaWith for record vectors.
+func vectorsWith(m *model, changes []*scannerv1.VectorChange) []*vectors {
+	return partsWith(m.vectors, m.source.Model, changes, func(cell layout.Cell) *vectors {
+		return &vectors{cell: cell, dims: m.source.Dims, place: make(map[memory.Ref]int)}
+	}, (*vectors).with, func(c *scannerv1.VectorChange) bool { return len(c.GetCode()) > 0 })
+}
+
+// partsWith returns the parts of a model, by cell, after changes, each cell's in the
+// order in which they are given. A part is made for the first change that has
+// rows: others only take rows from files.
+func partsWith[P celled, C interface {
+	GetModel() int64
+	GetCell() *scannerv1.Cell
+}](parts []P, model int64, changes []C, empty func(layout.Cell) P, with func(P, []C) P, hasRows func(C) bool) []P {
+	byCell := make(map[layout.Cell][]C)
 	var cells []layout.Cell
 	for _, c := range changes {
-		if c.GetModel() != m.source.Model {
+		if c.GetModel() != model {
 			continue
 		}
 		cell := cellOf(c.GetCell())
@@ -134,18 +171,18 @@ func deltaWith(m *model, changes []*scannerv1.Change) []*part {
 		}
 		byCell[cell] = append(byCell[cell], c)
 	}
-	delta := slices.Clone(m.delta)
+	parts = slices.Clone(parts)
 	for _, cell := range cells {
-		i, found := slices.BinarySearchFunc(delta, cell, func(p *part, c layout.Cell) int { return p.cell.Compare(c) })
+		i, found := slices.BinarySearchFunc(parts, cell, func(p P, c layout.Cell) int { return p.in().Compare(c) })
 		if !found {
-			if !slices.ContainsFunc(byCell[cell], func(c *scannerv1.Change) bool { return len(c.GetBlocks()) > 0 }) {
-				continue // it only takes rows from files
+			if !slices.ContainsFunc(byCell[cell], hasRows) {
+				continue
 			}
-			delta = slices.Insert(delta, i, newPart(cell, m))
+			parts = slices.Insert(parts, i, empty(cell))
 		}
-		delta[i] = delta[i].with(byCell[cell])
+		parts[i] = with(parts[i], byCell[cell])
 	}
-	return delta
+	return parts
 }
 
 // checkChange refuses what a part could not hold.

@@ -1,7 +1,10 @@
 package scanner
 
 import (
+	"sync/atomic"
+
 	"recalld/layout"
+	"recalld/scanner/kernel"
 )
 
 // fileKey is a file as it was opened.
@@ -13,10 +16,11 @@ type fileKey struct {
 // file is an opened file, shared by the leases that name it. One of segment and
 // values is set.
 type file struct {
-	key     fileKey
-	segment *layout.Segment
-	values  *layout.Values
-	leases  int
+	key      fileKey
+	segment  *layout.Segment
+	values   *layout.Values
+	verified []atomic.Bool // of a segment, as there
+	leases   int
 }
 
 func (f *file) mapped() []byte {
@@ -55,7 +59,9 @@ func (s *Server) open(l *lease, key fileKey, values bool) (*file, error) {
 				adviseRandom(f.values.Mapped())
 			}
 		} else {
-			f.segment, err = layout.OpenSegment(s.folder, key.name, key.source)
+			if f.segment, err = layout.OpenSegment(s.folder, key.name, key.source); err == nil {
+				f.verified = make([]atomic.Bool, f.segment.Header().Rows/kernel.TileRows+1)
+			}
 		}
 		if err != nil {
 			return nil, inFile(key.name, err)
@@ -78,6 +84,13 @@ func (s *Server) enter() (*state, error) {
 	}
 	s.state.lease.readers++
 	return s.state, nil
+}
+
+// hold keeps the files of a lease, which somebody has, for one reader more.
+func (s *Server) hold(l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.readers++
 }
 
 // release gives a lease back; files that nobody needs any more are unmapped.

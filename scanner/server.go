@@ -2,11 +2,11 @@ package scanner
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"recalld/layout"
 	scannerv1 "recalld/proto/recalld/scanner/v1"
@@ -17,7 +17,9 @@ import (
 type Server struct {
 	scannerv1.UnimplementedScannerServer
 
-	threads int
+	passes passes
+	turns  *turns
+	clock  func() time.Time
 
 	change sync.Mutex // held by Open, Publish and Apply
 
@@ -27,7 +29,7 @@ type Server struct {
 	state   *state // nil before the first Publish
 	files   map[fileKey]*file
 
-	scans, scanned atomic.Uint64
+	scans, scanned, ranks, ranked atomic.Uint64
 
 	ctx   context.Context // of populating
 	stop  context.CancelFunc
@@ -36,7 +38,8 @@ type Server struct {
 
 // Options of [NewServer] and [Serve].
 type Options struct {
-	Threads int // goroutines that compare rows at a time, 0 for as many as there are processors
+	Threads int              // goroutines that compare rows at a time, 0 for as many as there are processors
+	Clock   func() time.Time // of what [Server.Stats] reports; nil: the machine's
 }
 
 // NewServer returns a server that waits for Open.
@@ -44,14 +47,20 @@ func NewServer(o Options) *Server {
 	if o.Threads < 1 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Server{threads: o.Threads, files: make(map[fileKey]*file), ctx: ctx, stop: stop}
+	s := &Server{clock: o.Clock, turns: newTurns(o.Threads, o.Clock), files: make(map[fileKey]*file), ctx: ctx, stop: stop}
+	s.passes.serve(s, o.Threads)
+	return s
 }
 
 // Close waits for what runs in the background. Requests must have ended.
 func (s *Server) Close() {
 	s.stop()
 	s.tasks.Wait()
+	s.passes.tasks.Wait()
 	s.change.Lock()
 	defer s.change.Unlock()
 	s.install(nil)
@@ -153,7 +162,7 @@ func (s *Server) Scan(ctx context.Context, r *scannerv1.ScanRequest) (*scannerv1
 	defer s.release(st.lease)
 	var reply *scannerv1.ScanReply
 	err = layout.Guard(func() (err error) {
-		reply, err = st.scan(ctx, r, s.threads)
+		reply, err = s.scan(ctx, st, r)
 		return err
 	})
 	if err != nil {
@@ -164,27 +173,22 @@ func (s *Server) Scan(ctx context.Context, r *scannerv1.ScanRequest) (*scannerv1
 	return reply, nil
 }
 
-// Stats implements the service.
-func (s *Server) Stats(context.Context, *scannerv1.StatsRequest) (*scannerv1.StatsReply, error) {
+// Rank implements the service.
+func (s *Server) Rank(ctx context.Context, r *scannerv1.RankRequest) (*scannerv1.RankReply, error) {
 	st, err := s.enter()
 	if err != nil {
 		return nil, wire(err)
 	}
 	defer s.release(st.lease)
-	reply := &scannerv1.StatsReply{State: st.wire(), Process: int64(os.Getpid()), Scans: s.scans.Load(), RowsScanned: s.scanned.Load()}
-	for _, f := range st.lease.files {
-		reply.MappedBytes += uint64(len(f.mapped()))
+	var reply *scannerv1.RankReply
+	err = layout.Guard(func() (err error) {
+		reply, err = s.rank(ctx, st, r)
+		return err
+	})
+	if err != nil {
+		return nil, wire(err)
 	}
-	for _, m := range st.models {
-		reply.Segments += uint64(len(m.segments))
-		for _, segment := range m.segments {
-			reply.SegmentRows += uint64(segment.Header().Rows)
-			reply.DeadRows += segment.dead.GetCardinality()
-		}
-		for _, p := range m.delta {
-			reply.DeltaRows += uint64(p.rows())
-			reply.DeltaBytes += uint64(p.bytes())
-		}
-	}
+	s.ranks.Add(1)
+	s.ranked.Add(reply.GetRowsScanned())
 	return reply, nil
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -32,9 +33,11 @@ func (s *state) wire() *scannerv1.State {
 // model is the rows of one model.
 type model struct {
 	source   layout.Source
-	segments []*segment
+	segments []*segment                // of sign codes
+	records  []*segment                // of int8 codes of record vectors
 	values   map[uint32]*layout.Values // by number
 	delta    []*part                   // by cell, ascending
+	vectors  []*vectors                // of records, as delta
 }
 
 // stride is the bytes of a row of codes.
@@ -45,6 +48,9 @@ type segment struct {
 	*layout.Segment
 	dead *roaring.Bitmap // never changed
 	live kernel.Live     // never changed; nil: all
+	// verified says of which [kernel.TileRows] rows everything was. It belongs to
+	// the file, whatever becomes of its rows.
+	verified []atomic.Bool
 
 	mu     sync.Mutex
 	capped kernel.Live // live within the first cap rows of each record
@@ -52,7 +58,8 @@ type segment struct {
 }
 
 // newSegment makes the live bitmap of a file whose rows in dead are gone.
-func newSegment(file *layout.Segment, dead *roaring.Bitmap) (*segment, error) {
+func newSegment(f *file, dead *roaring.Bitmap) (*segment, error) {
+	file := f.segment
 	rows := file.Header().Rows
 	if !dead.IsEmpty() && int(dead.Maximum()) >= rows {
 		return nil, invalid("segments.dead", "%s has %d rows, and row %d is to be gone", file.Name(), rows, dead.Maximum())
@@ -61,7 +68,7 @@ func newSegment(file *layout.Segment, dead *roaring.Bitmap) (*segment, error) {
 	if err != nil {
 		return nil, inFile(file.Name(), err)
 	}
-	s := &segment{Segment: file, dead: dead}
+	s := &segment{Segment: file, dead: dead, verified: f.verified}
 	if len(absent) == 0 && dead.IsEmpty() {
 		return s, nil
 	}
@@ -78,7 +85,7 @@ func newSegment(file *layout.Segment, dead *roaring.Bitmap) (*segment, error) {
 // without returns the segment with more rows gone.
 func (s *segment) without(gone []layout.Range) *segment {
 	rows := s.Header().Rows
-	next := &segment{Segment: s.Segment, dead: s.dead.Clone(), live: cloneLive(s.live, rows)}
+	next := &segment{Segment: s.Segment, verified: s.verified, dead: s.dead.Clone(), live: cloneLive(s.live, rows)}
 	s.mu.Lock()
 	if s.cap > 0 {
 		next.cap, next.capped = s.cap, cloneLive(s.capped, rows)
@@ -134,32 +141,22 @@ func (s *Server) newState(p *scannerv1.PublishRequest, l *lease) (*state, error)
 			source: layout.Source{TruthID: s.truthID, Model: m.GetNumber(), Identity: [sha256.Size]byte(m.GetIdentity()), Dims: int(m.GetDims())}}
 	}
 	for _, g := range p.GetSegments() {
+		segment, err := s.openSegment(l, next, g, layout.Signs)
+		if err != nil {
+			return nil, err
+		}
 		m := next.models[g.GetModel()]
-		if m == nil {
-			return nil, invalid("segments", "%s is of model %d, which is not listed", memory.Shape(g.GetName()), g.GetModel())
-		}
-		dead := roaring.New()
-		if len(g.GetDead()) > 0 {
-			if err := dead.UnmarshalBinary(g.GetDead()); err != nil {
-				return nil, invalid("segments.dead", "does not decode: %v", err)
-			}
-			if err := dead.Validate(); err != nil {
-				return nil, invalid("segments.dead", "is not a bitmap: %v", err)
-			}
-		}
-		f, err := s.open(l, fileKey{m.source, g.GetName()}, false)
-		if err != nil {
-			return nil, err
-		}
-		if kind := f.segment.Header().Kind; kind != layout.Signs {
-			return nil, invalid("segments", "%s has codes of kind %d, not signs", g.GetName(), kind)
-		}
-		segment, err := newSegment(f.segment, dead)
-		if err != nil {
-			return nil, err
-		}
 		m.segments = append(m.segments, segment)
 		fmt.Fprintf(sum, "%d %s\n", g.GetModel(), g.GetName())
+	}
+	for _, g := range p.GetRecords() {
+		segment, err := s.openSegment(l, next, g, layout.Int8)
+		if err != nil {
+			return nil, err
+		}
+		m := next.models[g.GetModel()]
+		m.records = append(m.records, segment)
+		fmt.Fprintf(sum, "%d records %s\n", g.GetModel(), g.GetName())
 	}
 	for _, v := range p.GetValues() {
 		m := next.models[v.GetModel()]
@@ -180,6 +177,31 @@ func (s *Server) newState(p *scannerv1.PublishRequest, l *lease) (*state, error)
 	return next, nil
 }
 
+// openSegment opens a segment of a generation.
+func (s *Server) openSegment(l *lease, in *state, g *scannerv1.Segment, kind layout.Kind) (*segment, error) {
+	m := in.models[g.GetModel()]
+	if m == nil {
+		return nil, invalid("segments", "%s is of model %d, which is not listed", memory.Shape(g.GetName()), g.GetModel())
+	}
+	dead := roaring.New()
+	if len(g.GetDead()) > 0 {
+		if err := dead.UnmarshalBinary(g.GetDead()); err != nil {
+			return nil, invalid("segments.dead", "does not decode: %v", err)
+		}
+		if err := dead.Validate(); err != nil {
+			return nil, invalid("segments.dead", "is not a bitmap: %v", err)
+		}
+	}
+	f, err := s.open(l, fileKey{m.source, g.GetName()}, false)
+	if err != nil {
+		return nil, err
+	}
+	if has := f.segment.Header().Kind; has != kind {
+		return nil, invalid("segments", "%s has codes of kind %d, not %d", g.GetName(), has, kind)
+	}
+	return newSegment(f, dead)
+}
+
 // with returns the state after changes. They are checked before anything is
 // done; after an error there is nothing to undo.
 func (s *state) with(a *scannerv1.ApplyRequest) (*state, error) {
@@ -195,28 +217,54 @@ func (s *state) with(a *scannerv1.ApplyRequest) (*state, error) {
 		if err := checkChange(m, c); err != nil {
 			return nil, err
 		}
-		for _, segment := range m.segments {
-			r, found, err := segment.find(cellOf(c.GetCell()), refOf(c.GetRef()))
-			if err != nil {
-				return nil, inFile(segment.Name(), err)
-			}
-			if found && !segment.dead.Contains(uint32(r.From)) {
-				gone[segment] = append(gone[segment], r)
-			}
+		if err := find(m.segments, c.GetCell(), c.GetRef(), gone); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range a.GetVectors() {
+		m := s.models[c.GetModel()]
+		if m == nil {
+			return nil, invalid("vectors", "model %d is not published", c.GetModel())
+		}
+		if err := checkVector(m, c); err != nil {
+			return nil, err
+		}
+		if err := find(m.records, c.GetCell(), c.GetRef(), gone); err != nil {
+			return nil, err
 		}
 	}
 	for number, m := range s.models {
 		changed := *m
-		changed.segments = slices.Clone(m.segments)
-		for i, segment := range m.segments {
-			if len(gone[segment]) > 0 {
-				changed.segments[i] = segment.without(gone[segment])
-			}
-		}
-		changed.delta = deltaWith(m, a.GetChanges())
+		changed.segments, changed.records = without(m.segments, gone), without(m.records, gone)
+		changed.delta, changed.vectors = deltaWith(m, a.GetChanges()), vectorsWith(m, a.GetVectors())
 		next.models[number] = &changed
 	}
 	return &next, nil
+}
+
+// without returns segments after rows are gone.
+func without(segments []*segment, gone map[*segment][]layout.Range) []*segment {
+	segments = slices.Clone(segments)
+	for i, segment := range segments {
+		if len(gone[segment]) > 0 {
+			segments[i] = segment.without(gone[segment])
+		}
+	}
+	return segments
+}
+
+// find adds the live rows of a record in a cell.
+func find(segments []*segment, cell *scannerv1.Cell, ref *scannerv1.Ref, into map[*segment][]layout.Range) error {
+	for _, segment := range segments {
+		r, found, err := segment.find(cellOf(cell), refOf(ref))
+		if err != nil {
+			return inFile(segment.Name(), err)
+		}
+		if found && !segment.dead.Contains(uint32(r.From)) {
+			into[segment] = append(into[segment], r)
+		}
+	}
+	return nil
 }
 
 // find returns the rows of a record in a cell.

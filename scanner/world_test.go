@@ -220,7 +220,7 @@ func (w *world) nearest(r *scannerv1.ScanRequest, q *scannerv1.Query) (answer *s
 	}
 	var rows []row
 	for _, rec := range w.truth {
-		if !visible(r.GetScope(), rec.cell) {
+		if !visible(r.GetScope(), rec.cell) || !listed(r.Only, rec.ref) {
 			continue
 		}
 		for i, b := range rec.blocks {
@@ -264,17 +264,43 @@ func visible(s *scannerv1.Scope, c layout.Cell) bool {
 		(s.GetChannel() == 0 || c.Channel == s.GetChannel() || c.Channel == 0)
 }
 
-// request draws a scan.
-func (w *world) request() *scannerv1.ScanRequest {
-	r := &scannerv1.ScanRequest{Sequence: 10, Model: modelNumber, Scope: &scannerv1.Scope{Agent: 1 + w.r.Uint64N(2)}, PerParent: uint32(w.r.IntN(4))}
+// listed says which records take part, written out.
+func listed(o *scannerv1.Only, ref memory.Ref) bool {
+	return o == nil || ref.Kind == memory.KindEpisode && o.GetEpisodes() || ref.Kind == memory.KindMemory && slices.Contains(o.GetMemories(), ref.ID)
+}
+
+// only draws records that take part, some of which do not exist; nil for all.
+func (w *world) only() *scannerv1.Only {
+	if w.r.IntN(3) > 0 {
+		return nil
+	}
+	o := &scannerv1.Only{Episodes: w.r.IntN(2) == 0}
+	one := 1 + w.r.IntN(6) // of how many
+	for id := int64(1); id < w.next+3; id++ {
+		if w.r.IntN(one) == 0 {
+			o.Memories = append(o.Memories, id)
+		}
+	}
+	return o
+}
+
+// scope draws one.
+func (w *world) scope() *scannerv1.Scope {
+	scope := &scannerv1.Scope{Agent: 1 + w.r.Uint64N(2)}
 	if w.r.IntN(2) == 0 {
 		project := 10 * w.r.Uint64N(4)
-		r.Scope.Project = &project
+		scope.Project = &project
 	}
 	if w.r.IntN(2) == 0 {
 		channel := 100 * w.r.Uint64N(4)
-		r.Scope.Channel = &channel
+		scope.Channel = &channel
 	}
+	return scope
+}
+
+// request draws a scan.
+func (w *world) request() *scannerv1.ScanRequest {
+	r := &scannerv1.ScanRequest{Sequence: 10, Model: modelNumber, Scope: w.scope(), PerParent: uint32(w.r.IntN(4)), Only: w.only(), Batch: w.r.IntN(4) == 0}
 	for range 1 + w.r.IntN(3) {
 		q := &scannerv1.Query{Code: w.code(), Rows: uint32(w.r.IntN(20)), Parents: uint32(w.r.IntN(8))}
 		if w.r.IntN(2) == 0 {

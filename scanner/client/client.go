@@ -149,6 +149,15 @@ func (c *Client) Scan(ctx context.Context, r *scannerv1.ScanRequest) (reply *sca
 	return reply, err
 }
 
+// Rank asks for every record vector of a scope that could be among the nearest.
+func (c *Client) Rank(ctx context.Context, r *scannerv1.RankRequest) (reply *scannerv1.RankReply, err error) {
+	err = c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {
+		reply, err = calls.Rank(ctx, r)
+		return err
+	})
+	return reply, err
+}
+
 // Stats asks for the scanner's numbers.
 func (c *Client) Stats(ctx context.Context) (reply *scannerv1.StatsReply, err error) {
 	err = c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {

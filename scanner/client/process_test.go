@@ -224,6 +224,31 @@ func TestLostCallIsMadeAgain(t *testing.T) {
 	}
 }
 
+// Record vectors that came after the files are in the next process as well.
+//
+// DECISIONS 4, 20
+func TestKilledScannerRanksAgain(t *testing.T) {
+	c := newClient(t, options(t, t.TempDir()))
+	ctx := soon(t)
+	if _, err := c.Publish(ctx, published(1)); err != nil {
+		t.Fatal(err)
+	}
+	vector := make([]byte, dims)
+	vector[0] = 127
+	apply := &scannerv1.ApplyRequest{Generation: 1, Sequence: 2, Vectors: []*scannerv1.VectorChange{{Model: 1, Cell: &scannerv1.Cell{Agent: 1},
+		Ref: &scannerv1.Ref{Kind: scannerv1.Kind_KIND_MEMORY, Id: 7}, Code: vector, Scale: 1. / 127}}}
+	if _, err := c.Apply(ctx, apply); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.child().Kill(); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := c.Rank(ctx, &scannerv1.RankRequest{Sequence: 2, Model: 1, Scope: &scannerv1.Scope{Agent: 1}, Code: vector, Scale: 1. / 127, K: 1})
+	if err != nil || len(reply.GetRefs()) != 1 || reply.GetRefs()[0].GetId() != 7 || c.Starts() != 2 {
+		t.Errorf("%v, %v after %d starts", reply, err, c.Starts())
+	}
+}
+
 // A process that stands still costs the call its deadline, and is then replaced.
 func TestHangingScannerIsReplaced(t *testing.T) {
 	dir := t.TempDir()

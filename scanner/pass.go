@@ -1,0 +1,220 @@
+package scanner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"recalld/layout"
+	"recalld/memory"
+	"recalld/scanner/kernel"
+)
+
+// found is a hit that has left its file: it is ordered by what it is, not by
+// where it stands (DECISIONS 2).
+type found struct {
+	ref      memory.Ref
+	block    int
+	distance uint32
+	target   *target
+	row      int
+}
+
+func compareFound(a, b found) int {
+	if c := cmp.Compare(a.distance, b.distance); c != 0 {
+		return c
+	}
+	return memory.CompareRows(memory.Candidate{Ref: a.ref, Block: int32(a.block)}, memory.Candidate{Ref: b.ref, Block: int32(b.block)})
+}
+
+// best is what one query found so far.
+type best struct{ rows, parents []found }
+
+// pass goes once over a plan with up to [kernel.MaxQueries] queries.
+type pass struct {
+	turns   *turns
+	agent   uint64
+	batch   bool
+	threads int
+	queries []kernel.Query
+	answers []best
+	reading
+}
+
+// reading is a turn and what was read in it.
+type reading struct {
+	turn  *turn
+	bytes int64
+}
+
+// add counts bytes that were read, and lets others go first when a turn's are
+// full. After an error the turn is gone.
+func (r *reading) add(ctx context.Context, bytes int64) error {
+	r.bytes += bytes
+	if r.bytes < turnBytes && ctx.Err() == nil {
+		return nil
+	}
+	bytes, r.bytes = r.bytes, 0
+	if err := r.turn.next(ctx, bytes); err != nil {
+		r.turn = nil
+		return err
+	}
+	return nil
+}
+
+// end gives the turn back, if it is not gone.
+func (r *reading) end() {
+	if r.turn != nil {
+		r.turn.end(r.bytes)
+	}
+}
+
+// run fills in the answers.
+func (p *pass) run(ctx context.Context, targets []*target) (err error) {
+	if p.turn, err = p.turns.take(ctx, p.agent, p.batch); err != nil {
+		return err
+	}
+	defer p.end()
+	p.answers = make([]best, len(p.queries))
+	for _, t := range targets {
+		if t.segment != nil {
+			if err := t.segment.verify(ctx, layout.Range{From: t.from, To: t.to}, &p.reading); err != nil {
+				return err
+			}
+		}
+		if err := p.over(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// over goes over one range and adds to the answers. What is known already limits
+// it: rows farther away than the last of enough are of no use.
+func (p *pass) over(ctx context.Context, t *target) error {
+	limited := slices.Clone(p.queries)
+	for i := range limited {
+		limited[i].Limit = p.answers[i].limit(p.queries[i])
+	}
+	scan, err := kernel.New(kernel.Job{Matrix: t.matrix, From: t.from, To: t.to, Queries: limited, Live: t.live,
+		Parents: t.records, Precedes: t.precedes, Path: kernel.Best()})
+	if err != nil {
+		return err
+	}
+	width := int64(t.matrix.Bits / 8)
+	tiles := (t.to - t.from + kernel.TileRows - 1) / kernel.TileRows
+	err = p.together(ctx, tiles, func(_, idle context.Context, r *reading) error {
+		worker := scan.Worker()
+		for {
+			rows, more := worker.Step()
+			if !more {
+				return nil
+			}
+			if err := r.add(idle, int64(rows)*width); err != nil {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, a := range scan.Answers() {
+		p.answers[i].rows = t.merge(p.answers[i].rows, a.Rows, p.queries[i].Rows)
+		p.answers[i].parents = t.merge(p.answers[i].parents, a.Parents, p.queries[i].Parents)
+	}
+	return nil
+}
+
+// together does tiles of work, each worker in turns of its own. work takes tiles
+// until none is left, and between two of them waits in the context idle, which
+// ends when none is left: whoever has no turn then is not waited for.
+func (p *pass) together(ctx context.Context, tiles int, work func(ctx, idle context.Context, r *reading) error) error {
+	idle, stop := context.WithCancel(ctx)
+	defer stop()
+	errs := make([]error, max(0, min(tiles, p.threads)-1))
+	var wait sync.WaitGroup
+	for i := range errs {
+		wait.Go(func() {
+			turn, err := p.turns.take(idle, p.agent, p.batch)
+			if err != nil {
+				return // nothing is left to do, or the pass has ended
+			}
+			r := reading{turn: turn}
+			errs[i] = layout.Guard(func() error { return work(ctx, idle, &r) })
+			r.end()
+		})
+	}
+	err := work(ctx, ctx, &p.reading)
+	stop()
+	wait.Wait()
+	if err == nil {
+		err = ctx.Err()
+	}
+	for _, helper := range errs {
+		if err == nil && !errors.Is(helper, context.Canceled) { // that is how idle ones end
+			err = helper
+		}
+	}
+	return err
+}
+
+// verify looks at the checksums of a range as far as that was not done before,
+// and counts what it read.
+func (s *segment) verify(ctx context.Context, rows layout.Range, r *reading) error {
+	for from := rows.From; from < rows.To; {
+		slice := from / kernel.TileRows
+		part := layout.Range{From: from, To: min(rows.To, (slice+1)*kernel.TileRows)}
+		from = part.To
+		if s.verified[slice].Load() {
+			continue
+		}
+		if err := s.Touch(part); err != nil {
+			return inFile(s.Name(), err)
+		}
+		if part.From%kernel.TileRows != 0 || part.Len() < kernel.TileRows && part.To < s.Header().Rows {
+			continue // a part, and no more than that
+		}
+		s.verified[slice].Store(true)
+		if err := r.add(ctx, int64(part.Len())*int64(s.RowBytes())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// limit is the distance from which on rows are of no use to the query; it admits
+// those that tie with the last one, which they may precede.
+func (b best) limit(q kernel.Query) int {
+	limit := 0
+	if q.Rows > 0 {
+		if len(b.rows) < q.Rows {
+			return 0
+		}
+		limit = int(b.rows[q.Rows-1].distance) + 1
+	}
+	if q.Parents > 0 {
+		if len(b.parents) < q.Parents {
+			return 0
+		}
+		limit = max(limit, int(b.parents[q.Parents-1].distance)+1)
+	}
+	return limit
+}
+
+// merge adds the hits of a range and keeps the first k.
+func (t *target) merge(known []found, hits []kernel.Hit, k int) []found {
+	if len(hits) == 0 {
+		return known
+	}
+	if known == nil {
+		known = make([]found, 0, len(hits))
+	}
+	for _, h := range hits {
+		ref, block := t.at(int(h.Row))
+		known = append(known, found{ref, block, h.Distance, t, int(h.Row)})
+	}
+	slices.SortFunc(known, compareFound)
+	return known[:min(k, len(known))]
+}
