@@ -29,6 +29,7 @@ func contracts() []contract {
 	return []contract{
 		{"recalld/v1/recalld.proto", [][2]string{messages, {"protoc-gen-connect-go", "paths=source_relative,simple"}}},
 		{"recalld/scanner/v1/scanner.proto", [][2]string{messages, {"protoc-gen-go-grpc", "paths=source_relative"}}},
+		{"recalld/scanner/v1/words.proto", [][2]string{messages, {"protoc-gen-go-grpc", "paths=source_relative"}}},
 	}
 }
 
