@@ -36,8 +36,10 @@ type Service interface {
 	ChangeModel(ctx context.Context, r ModelRequest) (*ModelState, error)
 	Status(ctx context.Context) (*Status, error)
 	Doctor(ctx context.Context, r DoctorRequest) (*DoctorResponse, error)
-	// Backup, Vacuum and Export report progress through the callback, which may
+	Index(ctx context.Context) (*IndexState, error)
+	// ChangeIndex, Backup, Vacuum and Export report progress through the callback, which may
 	// be nil; done counts up to total, both in the operation's own unit.
+	ChangeIndex(ctx context.Context, r IndexRequest, progress Progress) (*IndexReport, error)
 	Backup(ctx context.Context, path string, progress Progress) error
 	Vacuum(ctx context.Context, progress Progress) error
 	Export(ctx context.Context, r ExportRequest, each func(line json.RawMessage) error) error
@@ -560,6 +562,67 @@ type BlockState struct {
 	Waiting      int64  `json:"waiting"`         // records to look at, at most
 	Failed       int64  `json:"failed"`          // of these, to be tried again
 	LastError    string `json:"last_error,omitempty"`
+}
+
+// IndexState is the derived side: files that follow from the store, and what the
+// scanner's process holds of them. Changes are numbers of the store's log.
+type IndexState struct {
+	LastChange int64     `json:"last_change"` // of the store
+	Words      WordState `json:"words"`
+	Codes      CodeState `json:"codes"`
+}
+
+// WordState is the files of postings.
+type WordState struct {
+	Files    int    `json:"files"`
+	Bytes    int64  `json:"bytes"`
+	Rows     int64  `json:"rows"`    // in files
+	Recent   int64  `json:"recent"`  // rows that wait in memory
+	Applied  int64  `json:"applied"` // change up to which everything is searched
+	Sealed   int64  `json:"sealed"`  // change up to which files hold everything
+	Building bool   `json:"building,omitempty"`
+	Trouble  string `json:"trouble,omitempty"`
+}
+
+// CodeState is the files of block codes and record vectors, and the process that
+// compares them with queries. Rows are blocks and record vectors together.
+type CodeState struct {
+	Scanner     string `json:"scanner"` // auto; off: there is no process and there are no files
+	Generation  int64  `json:"generation"`
+	Sequence    int64  `json:"sequence"` // change up to which files hold everything
+	Applied     int64  `json:"applied"`  // change up to which the process holds everything
+	Lag         int64  `json:"lag"`      // changes of the store after that
+	Files       int    `json:"files"`
+	Bytes       int64  `json:"bytes"`
+	ValueBytes  int64  `json:"value_bytes"` // of these, int8 vectors of blocks
+	Rows        int64  `json:"rows"`        // in files
+	Dead        int64  `json:"dead"`        // of these, replaced or deleted
+	DeltaRows   int64  `json:"delta_rows"`  // beside the files
+	DeltaBytes  int64  `json:"delta_bytes"`
+	Built       int64  `json:"built_cells"` // cells that the process answers for
+	Total       int64  `json:"cells"`
+	Building    bool   `json:"building,omitempty"`
+	Quarantined int64  `json:"quarantined"` // files set aside as damaged
+	Restarts    int64  `json:"restarts"`    // processes after the first
+	Trouble     string `json:"trouble,omitempty"`
+}
+
+// IndexRequest is an operator's word about derived files.
+type IndexRequest struct {
+	Action string `json:"action"`           // rebuild, verify, compact
+	Repair bool   `json:"repair,omitempty"` // verify: set damaged files aside and build their rows again
+}
+
+// IndexReport says what was done and how the derived side is since.
+type IndexReport struct {
+	Damaged       []string   `json:"damaged"` // verify: names of files
+	FilesBefore   int64      `json:"files_before,omitempty"`
+	FilesAfter    int64      `json:"files_after,omitempty"`
+	DeadRows      int64      `json:"dead_rows,omitempty"`     // compact: left out
+	CodeBytes     int64      `json:"code_bytes,omitempty"`    // compact: of codes written
+	ValueBytes    int64      `json:"value_bytes,omitempty"`   // compact: of int8 vectors copied out of files of which most was of no use
+	Amplification float64    `json:"amplification,omitempty"` // bytes of codes written since the first build, for each byte written first
+	Index         IndexState `json:"index"`
 }
 
 // DoctorRequest runs named checks; Fix repairs what a check can repair.

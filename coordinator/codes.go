@@ -64,6 +64,18 @@ func (c *Coordinator) searchThrough(codes *shards.Codes) arm.Arm {
 	return arm.NewVector(c.matrices, codes)
 }
 
+// openDerived opens what follows from the store. Words come second and go first:
+// they may be searched by the same process.
+func (c *Coordinator) openDerived(ctx context.Context, cfg Config, p Policy) (err error) {
+	if c.codes, err = openCodes(ctx, cfg, p, c.log); err != nil {
+		return err
+	}
+	if c.words, err = openWords(ctx, cfg, c.log); err != nil && c.codes != nil {
+		err = errors.Join(err, c.codes.Close())
+	}
+	return err
+}
+
 // eraseDerived returns once no derived file holds words or vectors of what was
 // deleted.
 func (c *Coordinator) eraseDerived(ctx context.Context) error {

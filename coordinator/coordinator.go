@@ -94,11 +94,8 @@ func New(ctx context.Context, cfg Config) (*Coordinator, error) {
 	if c.models, err = openModels(cfg, c, p); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	if c.words, err = openWords(ctx, cfg, c.log); err != nil {
+	if err := c.openDerived(ctx, cfg, p); err != nil {
 		return nil, fmt.Errorf("start: %w", errors.Join(err, c.models.close()))
-	}
-	if c.codes, err = openCodes(ctx, cfg, p, c.log); err != nil {
-		return nil, fmt.Errorf("start: %w", errors.Join(err, c.words.Close(), c.models.close()))
 	}
 	c.matrices = arm.NewMatrices(int64(p.VectorCacheMiB) << 20)
 	c.arms = make(map[string]arm.Arm)

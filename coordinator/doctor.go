@@ -34,6 +34,7 @@ func (c *Coordinator) checks() []sqlite.Check {
 		{Name: "calibration", Doc: "stored thresholds fit the active model and the scoring version (RR-433)", Run: c.checkCalibration},
 		{Name: "embedding-model", Doc: "the configured model answers and is the stored vectors' own (DECISIONS 10)", Run: c.checkModel},
 		{Name: "lexical-index", Doc: "files of postings are whole and every cell is built (ARCHITECTURE 6)", Run: c.checkWords, Fix: c.repairWords},
+		{Name: "codes-index", Doc: "files of codes are whole, every cell is built, and the scanner runs (ARCHITECTURE 6)", Run: c.checkCodes, Fix: c.repairCodes},
 		{Name: "missing_blocks", Doc: "every record that needs blocks has a current set or waits for it (BR-119)", Run: c.checkBlocks, Fix: c.repairBlocks},
 		{Name: "embedding-queue", Doc: "no record waits after a failure, none is unembeddable", Run: c.checkQueue},
 	}
@@ -56,6 +57,33 @@ func (c *Coordinator) checkWords(ctx context.Context) (sqlite.Finding, error) {
 
 func (c *Coordinator) repairWords(ctx context.Context) (int64, error) {
 	damaged, err := c.words.Verify(ctx, true)
+	return int64(len(damaged)), err
+}
+
+// checkCodes has nothing to say where there is no scanner.
+func (c *Coordinator) checkCodes(ctx context.Context) (sqlite.Finding, error) {
+	if c.codes == nil {
+		return sqlite.Finding{OK: true}, nil
+	}
+	damaged, err := c.codes.Verify(ctx, false, nil)
+	switch state := c.codes.State(ctx); {
+	case err != nil:
+		return sqlite.Finding{}, err
+	case len(damaged) > 0:
+		return sqlite.Finding{Severity: sqlite.SeverityError, Evidence: damaged[:min(len(damaged), maxEvidence)], Fix: "run `recalld doctor --fix`: the files are set aside and built again"}, nil
+	case state.Trouble != "":
+		return sqlite.Finding{Severity: sqlite.SeverityWarning, Evidence: []string{state.Trouble}, Fix: "make the folder derived beside the file writable, with room on its disk, and see that the scanner's program can be started; answers do not depend on it"}, nil
+	case state.Built < state.Total:
+		return sqlite.Finding{Severity: sqlite.SeverityWarning, Evidence: []string{fmt.Sprintf("%d of %d cells are built; the others are searched in the server's own process, with the same answers", state.Built, state.Total)}, Fix: "wait until the server has built them; `recalld index status` says how far it is"}, nil
+	}
+	return sqlite.Finding{OK: true}, nil
+}
+
+func (c *Coordinator) repairCodes(ctx context.Context) (int64, error) {
+	if c.codes == nil {
+		return 0, nil
+	}
+	damaged, err := c.codes.Verify(ctx, true, nil)
 	return int64(len(damaged)), err
 }
 

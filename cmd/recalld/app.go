@@ -66,7 +66,7 @@ and nothing changed.`,
 		a.storeCommand(), a.recallCommand(), a.getCommand(), a.listCommand(), a.updateCommand(), a.deleteCommand(),
 		a.lockCommand(true), a.lockCommand(false), a.profileCommand(),
 		a.hookCommand(), a.importCommand(), a.exportCommand(), a.backupCommand(), a.restoreCommand(), a.vacuumCommand(),
-		a.doctorCommand(), a.calibrateCommand(), a.modelCommand(), a.configCommand(), a.statusCommand(),
+		a.doctorCommand(), a.indexCommand(), a.calibrateCommand(), a.modelCommand(), a.configCommand(), a.statusCommand(),
 		a.versionCommand(), a.benchCommand(), a.completionCommand(), a.scannerCommand(),
 	)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return checkPath("--data", a.data) }

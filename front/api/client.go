@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -218,6 +219,40 @@ func (c *Client) Status(ctx context.Context) (*coordinator.Status, error) {
 // Doctor implements [coordinator.Service].
 func (c *Client) Doctor(ctx context.Context, r coordinator.DoctorRequest) (*coordinator.DoctorResponse, error) {
 	return askFor[coordinator.DoctorResponse](ctx, r, &pb.DoctorRequest{}, c.calls.Doctor)
+}
+
+// Index implements [coordinator.Service].
+func (c *Client) Index(ctx context.Context) (*coordinator.IndexState, error) {
+	return askFor[coordinator.IndexState](ctx, struct{}{}, &pb.IndexStateRequest{}, c.calls.Index)
+}
+
+// ChangeIndex implements [coordinator.Service].
+func (c *Client) ChangeIndex(ctx context.Context, r coordinator.IndexRequest, progress coordinator.Progress) (*coordinator.IndexReport, error) {
+	in := &pb.IndexRequest{}
+	if err := toMessage(in, r); err != nil {
+		return nil, err
+	}
+	stream, err := c.calls.ChangeIndex(ctx, in)
+	if err != nil {
+		return nil, restore(ctx, err)
+	}
+	var report *coordinator.IndexReport
+	for stream.Receive() {
+		switch m := stream.Msg(); {
+		case m.GetReport() != nil:
+			report = &coordinator.IndexReport{}
+			err = fromMessage(report, m.GetReport())
+		case progress != nil:
+			progress(m.GetDone(), m.GetTotal())
+		}
+	}
+	if end := ended(ctx, stream); end != nil {
+		return nil, end
+	}
+	if err == nil && report == nil {
+		err = errors.New("the server ended without a report")
+	}
+	return report, err
 }
 
 // Backup implements [coordinator.Service]. A relative path is taken from the

@@ -155,6 +155,34 @@ func (h handler) Vacuum(ctx context.Context, _ *pb.VacuumRequest, stream *connec
 	return sendProgress(ctx, stream, h.service.Vacuum)
 }
 
+func (h handler) Index(ctx context.Context, m *pb.IndexStateRequest) (*pb.IndexState, error) {
+	return answer(ctx, m, &pb.IndexState{}, func(ctx context.Context, _ struct{}) (*coordinator.IndexState, error) {
+		return h.service.Index(ctx)
+	})
+}
+
+func (h handler) ChangeIndex(ctx context.Context, m *pb.IndexRequest, stream *connect.ServerStream[pb.IndexProgress]) error {
+	var request coordinator.IndexRequest
+	if err := fromMessage(&request, m); err != nil {
+		return refuse(err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	report, err := h.service.ChangeIndex(ctx, request, func(done, total int64) {
+		if err := stream.Send(&pb.IndexProgress{Done: done, Total: total}); err != nil {
+			stop()
+		}
+	})
+	if err != nil {
+		return refuse(err)
+	}
+	last := &pb.IndexProgress{Report: &pb.IndexReport{}}
+	if err := toMessage(last.GetReport(), report); err != nil {
+		return connect.NewError(connect.CodeInternal, err)
+	}
+	return stream.Send(last)
+}
+
 // sendProgress runs a long operation and tells the caller how far it is. A
 // caller that is gone ends it.
 func sendProgress(ctx context.Context, stream *connect.ServerStream[pb.Progress], operation func(context.Context, coordinator.Progress) error) error {

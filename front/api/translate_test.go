@@ -95,6 +95,9 @@ func TestEveryValueTravels(t *testing.T) {
 	t.Run("Status", travels[coordinator.Status](&pb.StatusResponse{}))
 	t.Run("DoctorRequest", travels[coordinator.DoctorRequest](&pb.DoctorRequest{}))
 	t.Run("DoctorResponse", travels[coordinator.DoctorResponse](&pb.DoctorResponse{}))
+	t.Run("IndexState", travels[coordinator.IndexState](&pb.IndexState{}))
+	t.Run("IndexRequest", travels[coordinator.IndexRequest](&pb.IndexRequest{}))
+	t.Run("IndexReport", travels[coordinator.IndexReport](&pb.IndexReport{}))
 	t.Run("ExportRequest", travels[coordinator.ExportRequest](&pb.ExportRequest{}))
 }
 

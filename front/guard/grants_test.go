@@ -57,6 +57,8 @@ func tools() []tool {
 		{procedure: "Status", body: `{}`, server: true},
 		{procedure: "Doctor", body: `{}`, server: true},
 		{procedure: "Doctor", body: `{"fix":true}`, server: true, writes: true},
+		{procedure: "Index", body: `{}`, server: true},
+		{procedure: "ChangeIndex", body: `{"action":"compact"}`, server: true, writes: true, stream: true},
 		{procedure: "Vacuum", body: `{}`, server: true, writes: true, stream: true},
 	}
 }

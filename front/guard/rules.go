@@ -52,6 +52,8 @@ func rules() map[string]rule {
 		"Status":           {theServer, access.Read},
 		"Doctor":           {theServer, access.Read},
 		doctorFix:          {theServer, access.ReadWrite},
+		"Index":            {theServer, access.Read},
+		"ChangeIndex":      {theServer, access.ReadWrite},
 		"Vacuum":           {theServer, access.ReadWrite},
 		"Backup":           {everything, access.ReadWrite},
 		"OperatingContext": {anyClient, access.None},

@@ -170,6 +170,20 @@ func (s *service) Doctor(ctx context.Context, r coordinator.DoctorRequest) (*coo
 	return guarded(ctx, s, method, "", r, s.inner.Doctor)
 }
 
+func (s *service) Index(ctx context.Context) (*coordinator.IndexState, error) {
+	if err := s.allow(ctx, "Index", ""); err != nil {
+		return nil, err
+	}
+	return s.inner.Index(ctx)
+}
+
+func (s *service) ChangeIndex(ctx context.Context, r coordinator.IndexRequest, progress coordinator.Progress) (*coordinator.IndexReport, error) {
+	if err := s.allow(ctx, "ChangeIndex", ""); err != nil {
+		return nil, err
+	}
+	return s.inner.ChangeIndex(ctx, r, progress)
+}
+
 // Backup writes inside the folders and nowhere else.
 func (s *service) Backup(ctx context.Context, path string, progress coordinator.Progress) error {
 	if err := s.allow(ctx, "Backup", ""); err != nil {

@@ -110,7 +110,7 @@ func TestDenialSaysWhoAndWhat(t *testing.T) {
 
 // Reading never lets a client write.
 func TestReadersDoNotWrite(t *testing.T) {
-	writes := []string{"Store", "Update", "Delete", "Lock", "PutProfile", "Merge", "Pause", "Calibrate", "SetSetting", "ChangeModel", "Vacuum", "Backup"}
+	writes := []string{"Store", "Update", "Delete", "Lock", "PutProfile", "Merge", "Pause", "Calibrate", "SetSetting", "ChangeModel", "ChangeIndex", "Vacuum", "Backup"}
 	answers := callAll(WithClient(t.Context(), access.NewClient("c", access.Read)), Service(unreachable{}, nil))
 	for _, name := range writes {
 		if !errors.Is(answers[name], access.ErrDenied) {

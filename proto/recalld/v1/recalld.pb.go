@@ -5233,6 +5233,595 @@ func (x *CheckResult) GetFixed() int64 {
 	return 0
 }
 
+type IndexStateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IndexStateRequest) Reset() {
+	*x = IndexStateRequest{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IndexStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IndexStateRequest) ProtoMessage() {}
+
+func (x *IndexStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IndexStateRequest.ProtoReflect.Descriptor instead.
+func (*IndexStateRequest) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{71}
+}
+
+type IndexState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	LastChange    int64                  `protobuf:"varint,1,opt,name=last_change,json=lastChange,proto3" json:"last_change,omitempty"` // of the store
+	Words         *WordState             `protobuf:"bytes,2,opt,name=words,proto3" json:"words,omitempty"`
+	Codes         *CodeState             `protobuf:"bytes,3,opt,name=codes,proto3" json:"codes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IndexState) Reset() {
+	*x = IndexState{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IndexState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IndexState) ProtoMessage() {}
+
+func (x *IndexState) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IndexState.ProtoReflect.Descriptor instead.
+func (*IndexState) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *IndexState) GetLastChange() int64 {
+	if x != nil {
+		return x.LastChange
+	}
+	return 0
+}
+
+func (x *IndexState) GetWords() *WordState {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
+func (x *IndexState) GetCodes() *CodeState {
+	if x != nil {
+		return x.Codes
+	}
+	return nil
+}
+
+type WordState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Rows          int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`       // in files
+	Recent        int64                  `protobuf:"varint,4,opt,name=recent,proto3" json:"recent,omitempty"`   // rows that wait in memory
+	Applied       int64                  `protobuf:"varint,5,opt,name=applied,proto3" json:"applied,omitempty"` // change up to which everything is searched
+	Sealed        int64                  `protobuf:"varint,6,opt,name=sealed,proto3" json:"sealed,omitempty"`   // change up to which files hold everything
+	Building      bool                   `protobuf:"varint,7,opt,name=building,proto3" json:"building,omitempty"`
+	Trouble       string                 `protobuf:"bytes,8,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WordState) Reset() {
+	*x = WordState{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WordState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WordState) ProtoMessage() {}
+
+func (x *WordState) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WordState.ProtoReflect.Descriptor instead.
+func (*WordState) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *WordState) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *WordState) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *WordState) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *WordState) GetRecent() int64 {
+	if x != nil {
+		return x.Recent
+	}
+	return 0
+}
+
+func (x *WordState) GetApplied() int64 {
+	if x != nil {
+		return x.Applied
+	}
+	return 0
+}
+
+func (x *WordState) GetSealed() int64 {
+	if x != nil {
+		return x.Sealed
+	}
+	return 0
+}
+
+func (x *WordState) GetBuilding() bool {
+	if x != nil {
+		return x.Building
+	}
+	return false
+}
+
+func (x *WordState) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
+}
+
+type CodeState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scanner       string                 `protobuf:"bytes,1,opt,name=scanner,proto3" json:"scanner,omitempty"` // auto, off
+	Generation    int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Sequence      int64                  `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"` // change up to which files hold everything
+	Applied       int64                  `protobuf:"varint,4,opt,name=applied,proto3" json:"applied,omitempty"`   // change up to which the scanner's process holds everything
+	Lag           int64                  `protobuf:"varint,5,opt,name=lag,proto3" json:"lag,omitempty"`           // changes of the store after that
+	Files         int64                  `protobuf:"varint,6,opt,name=files,proto3" json:"files,omitempty"`
+	Bytes         int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	ValueBytes    int64                  `protobuf:"varint,8,opt,name=value_bytes,json=valueBytes,proto3" json:"value_bytes,omitempty"` // of these, int8 vectors of blocks
+	Rows          int64                  `protobuf:"varint,9,opt,name=rows,proto3" json:"rows,omitempty"`                               // in files
+	Dead          int64                  `protobuf:"varint,10,opt,name=dead,proto3" json:"dead,omitempty"`                              // of these, replaced or deleted
+	DeltaRows     int64                  `protobuf:"varint,11,opt,name=delta_rows,json=deltaRows,proto3" json:"delta_rows,omitempty"`   // beside the files
+	DeltaBytes    int64                  `protobuf:"varint,12,opt,name=delta_bytes,json=deltaBytes,proto3" json:"delta_bytes,omitempty"`
+	BuiltCells    int64                  `protobuf:"varint,13,opt,name=built_cells,json=builtCells,proto3" json:"built_cells,omitempty"` // that the process answers for
+	Cells         int64                  `protobuf:"varint,14,opt,name=cells,proto3" json:"cells,omitempty"`
+	Building      bool                   `protobuf:"varint,15,opt,name=building,proto3" json:"building,omitempty"`
+	Quarantined   int64                  `protobuf:"varint,16,opt,name=quarantined,proto3" json:"quarantined,omitempty"` // files set aside as damaged
+	Restarts      int64                  `protobuf:"varint,17,opt,name=restarts,proto3" json:"restarts,omitempty"`       // processes after the first
+	Trouble       string                 `protobuf:"bytes,18,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CodeState) Reset() {
+	*x = CodeState{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CodeState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CodeState) ProtoMessage() {}
+
+func (x *CodeState) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CodeState.ProtoReflect.Descriptor instead.
+func (*CodeState) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *CodeState) GetScanner() string {
+	if x != nil {
+		return x.Scanner
+	}
+	return ""
+}
+
+func (x *CodeState) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *CodeState) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *CodeState) GetApplied() int64 {
+	if x != nil {
+		return x.Applied
+	}
+	return 0
+}
+
+func (x *CodeState) GetLag() int64 {
+	if x != nil {
+		return x.Lag
+	}
+	return 0
+}
+
+func (x *CodeState) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *CodeState) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *CodeState) GetValueBytes() int64 {
+	if x != nil {
+		return x.ValueBytes
+	}
+	return 0
+}
+
+func (x *CodeState) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *CodeState) GetDead() int64 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+func (x *CodeState) GetDeltaRows() int64 {
+	if x != nil {
+		return x.DeltaRows
+	}
+	return 0
+}
+
+func (x *CodeState) GetDeltaBytes() int64 {
+	if x != nil {
+		return x.DeltaBytes
+	}
+	return 0
+}
+
+func (x *CodeState) GetBuiltCells() int64 {
+	if x != nil {
+		return x.BuiltCells
+	}
+	return 0
+}
+
+func (x *CodeState) GetCells() int64 {
+	if x != nil {
+		return x.Cells
+	}
+	return 0
+}
+
+func (x *CodeState) GetBuilding() bool {
+	if x != nil {
+		return x.Building
+	}
+	return false
+}
+
+func (x *CodeState) GetQuarantined() int64 {
+	if x != nil {
+		return x.Quarantined
+	}
+	return 0
+}
+
+func (x *CodeState) GetRestarts() int64 {
+	if x != nil {
+		return x.Restarts
+	}
+	return 0
+}
+
+func (x *CodeState) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
+}
+
+type IndexRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Action        string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`  // rebuild, verify, compact
+	Repair        bool                   `protobuf:"varint,2,opt,name=repair,proto3" json:"repair,omitempty"` // verify: set damaged files aside and build their rows again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IndexRequest) Reset() {
+	*x = IndexRequest{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IndexRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IndexRequest) ProtoMessage() {}
+
+func (x *IndexRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IndexRequest.ProtoReflect.Descriptor instead.
+func (*IndexRequest) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *IndexRequest) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *IndexRequest) GetRepair() bool {
+	if x != nil {
+		return x.Repair
+	}
+	return false
+}
+
+type IndexReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Damaged       []string               `protobuf:"bytes,1,rep,name=damaged,proto3" json:"damaged,omitempty"`
+	FilesBefore   int64                  `protobuf:"varint,2,opt,name=files_before,json=filesBefore,proto3" json:"files_before,omitempty"`
+	FilesAfter    int64                  `protobuf:"varint,3,opt,name=files_after,json=filesAfter,proto3" json:"files_after,omitempty"`
+	DeadRows      int64                  `protobuf:"varint,4,opt,name=dead_rows,json=deadRows,proto3" json:"dead_rows,omitempty"`
+	CodeBytes     int64                  `protobuf:"varint,5,opt,name=code_bytes,json=codeBytes,proto3" json:"code_bytes,omitempty"`
+	ValueBytes    int64                  `protobuf:"varint,6,opt,name=value_bytes,json=valueBytes,proto3" json:"value_bytes,omitempty"`
+	Amplification float64                `protobuf:"fixed64,7,opt,name=amplification,proto3" json:"amplification,omitempty"`
+	Index         *IndexState            `protobuf:"bytes,8,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IndexReport) Reset() {
+	*x = IndexReport{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IndexReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IndexReport) ProtoMessage() {}
+
+func (x *IndexReport) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IndexReport.ProtoReflect.Descriptor instead.
+func (*IndexReport) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *IndexReport) GetDamaged() []string {
+	if x != nil {
+		return x.Damaged
+	}
+	return nil
+}
+
+func (x *IndexReport) GetFilesBefore() int64 {
+	if x != nil {
+		return x.FilesBefore
+	}
+	return 0
+}
+
+func (x *IndexReport) GetFilesAfter() int64 {
+	if x != nil {
+		return x.FilesAfter
+	}
+	return 0
+}
+
+func (x *IndexReport) GetDeadRows() int64 {
+	if x != nil {
+		return x.DeadRows
+	}
+	return 0
+}
+
+func (x *IndexReport) GetCodeBytes() int64 {
+	if x != nil {
+		return x.CodeBytes
+	}
+	return 0
+}
+
+func (x *IndexReport) GetValueBytes() int64 {
+	if x != nil {
+		return x.ValueBytes
+	}
+	return 0
+}
+
+func (x *IndexReport) GetAmplification() float64 {
+	if x != nil {
+		return x.Amplification
+	}
+	return 0
+}
+
+func (x *IndexReport) GetIndex() *IndexState {
+	if x != nil {
+		return x.Index
+	}
+	return nil
+}
+
+// IndexProgress counts bytes up to `total`; the last one has the report alone.
+type IndexProgress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Done          int64                  `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
+	Total         int64                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	Report        *IndexReport           `protobuf:"bytes,3,opt,name=report,proto3" json:"report,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IndexProgress) Reset() {
+	*x = IndexProgress{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IndexProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IndexProgress) ProtoMessage() {}
+
+func (x *IndexProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IndexProgress.ProtoReflect.Descriptor instead.
+func (*IndexProgress) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *IndexProgress) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *IndexProgress) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *IndexProgress) GetReport() *IndexReport {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
 type BackupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // absolute, on the server's machine
@@ -5242,7 +5831,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[71]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5254,7 +5843,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[71]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5267,7 +5856,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{71}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *BackupRequest) GetPath() string {
@@ -5285,7 +5874,7 @@ type VacuumRequest struct {
 
 func (x *VacuumRequest) Reset() {
 	*x = VacuumRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[72]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5297,7 +5886,7 @@ func (x *VacuumRequest) String() string {
 func (*VacuumRequest) ProtoMessage() {}
 
 func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[72]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5310,7 +5899,7 @@ func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VacuumRequest.ProtoReflect.Descriptor instead.
 func (*VacuumRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{72}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{79}
 }
 
 // Progress counts up to `total`, both in the operation's own unit.
@@ -5324,7 +5913,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5336,7 +5925,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5349,7 +5938,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{73}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Progress) GetDone() int64 {
@@ -5378,7 +5967,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[74]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5390,7 +5979,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[74]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5403,7 +5992,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{74}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ExportRequest) GetAgent() string {
@@ -5444,7 +6033,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5456,7 +6045,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5469,7 +6058,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{75}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ExportResponse) GetLines() []string {
@@ -5950,7 +6539,68 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\bseverity\x18\x03 \x01(\tR\bseverity\x12\x1a\n" +
 	"\bevidence\x18\x04 \x03(\tR\bevidence\x12\x10\n" +
 	"\x03fix\x18\x05 \x01(\tR\x03fix\x12\x14\n" +
-	"\x05fixed\x18\x06 \x01(\x03R\x05fixed\"#\n" +
+	"\x05fixed\x18\x06 \x01(\x03R\x05fixed\"\x13\n" +
+	"\x11IndexStateRequest\"\x87\x01\n" +
+	"\n" +
+	"IndexState\x12\x1f\n" +
+	"\vlast_change\x18\x01 \x01(\x03R\n" +
+	"lastChange\x12+\n" +
+	"\x05words\x18\x02 \x01(\v2\x15.recalld.v1.WordStateR\x05words\x12+\n" +
+	"\x05codes\x18\x03 \x01(\v2\x15.recalld.v1.CodeStateR\x05codes\"\xcb\x01\n" +
+	"\tWordState\x12\x14\n" +
+	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x16\n" +
+	"\x06recent\x18\x04 \x01(\x03R\x06recent\x12\x18\n" +
+	"\aapplied\x18\x05 \x01(\x03R\aapplied\x12\x16\n" +
+	"\x06sealed\x18\x06 \x01(\x03R\x06sealed\x12\x1a\n" +
+	"\bbuilding\x18\a \x01(\bR\bbuilding\x12\x18\n" +
+	"\atrouble\x18\b \x01(\tR\atrouble\"\xed\x03\n" +
+	"\tCodeState\x12\x18\n" +
+	"\ascanner\x18\x01 \x01(\tR\ascanner\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x03R\n" +
+	"generation\x12\x1a\n" +
+	"\bsequence\x18\x03 \x01(\x03R\bsequence\x12\x18\n" +
+	"\aapplied\x18\x04 \x01(\x03R\aapplied\x12\x10\n" +
+	"\x03lag\x18\x05 \x01(\x03R\x03lag\x12\x14\n" +
+	"\x05files\x18\x06 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12\x1f\n" +
+	"\vvalue_bytes\x18\b \x01(\x03R\n" +
+	"valueBytes\x12\x12\n" +
+	"\x04rows\x18\t \x01(\x03R\x04rows\x12\x12\n" +
+	"\x04dead\x18\n" +
+	" \x01(\x03R\x04dead\x12\x1d\n" +
+	"\n" +
+	"delta_rows\x18\v \x01(\x03R\tdeltaRows\x12\x1f\n" +
+	"\vdelta_bytes\x18\f \x01(\x03R\n" +
+	"deltaBytes\x12\x1f\n" +
+	"\vbuilt_cells\x18\r \x01(\x03R\n" +
+	"builtCells\x12\x14\n" +
+	"\x05cells\x18\x0e \x01(\x03R\x05cells\x12\x1a\n" +
+	"\bbuilding\x18\x0f \x01(\bR\bbuilding\x12 \n" +
+	"\vquarantined\x18\x10 \x01(\x03R\vquarantined\x12\x1a\n" +
+	"\brestarts\x18\x11 \x01(\x03R\brestarts\x12\x18\n" +
+	"\atrouble\x18\x12 \x01(\tR\atrouble\">\n" +
+	"\fIndexRequest\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\tR\x06action\x12\x16\n" +
+	"\x06repair\x18\x02 \x01(\bR\x06repair\"\x9c\x02\n" +
+	"\vIndexReport\x12\x18\n" +
+	"\adamaged\x18\x01 \x03(\tR\adamaged\x12!\n" +
+	"\ffiles_before\x18\x02 \x01(\x03R\vfilesBefore\x12\x1f\n" +
+	"\vfiles_after\x18\x03 \x01(\x03R\n" +
+	"filesAfter\x12\x1b\n" +
+	"\tdead_rows\x18\x04 \x01(\x03R\bdeadRows\x12\x1d\n" +
+	"\n" +
+	"code_bytes\x18\x05 \x01(\x03R\tcodeBytes\x12\x1f\n" +
+	"\vvalue_bytes\x18\x06 \x01(\x03R\n" +
+	"valueBytes\x12$\n" +
+	"\ramplification\x18\a \x01(\x01R\ramplification\x12,\n" +
+	"\x05index\x18\b \x01(\v2\x16.recalld.v1.IndexStateR\x05index\"j\n" +
+	"\rIndexProgress\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\x03R\x04done\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x03R\x05total\x12/\n" +
+	"\x06report\x18\x03 \x01(\v2\x17.recalld.v1.IndexReportR\x06report\"#\n" +
 	"\rBackupRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\"\x0f\n" +
 	"\rVacuumRequest\"4\n" +
@@ -5967,7 +6617,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\n" +
 	"\b_channel\"&\n" +
 	"\x0eExportResponse\x12\x14\n" +
-	"\x05lines\x18\x01 \x03(\tR\x05lines2\x91\r\n" +
+	"\x05lines\x18\x01 \x03(\tR\x05lines2\x97\x0e\n" +
 	"\rMemoryService\x12<\n" +
 	"\x05Store\x12\x18.recalld.v1.StoreRequest\x1a\x19.recalld.v1.StoreResponse\x12?\n" +
 	"\x06Recall\x12\x19.recalld.v1.RecallRequest\x1a\x1a.recalld.v1.RecallResponse\x12H\n" +
@@ -5992,7 +6642,9 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\x06Models\x12\x19.recalld.v1.ModelsRequest\x1a\x1a.recalld.v1.ModelsResponse\x12?\n" +
 	"\vChangeModel\x12\x18.recalld.v1.ModelRequest\x1a\x16.recalld.v1.ModelState\x12?\n" +
 	"\x06Status\x12\x19.recalld.v1.StatusRequest\x1a\x1a.recalld.v1.StatusResponse\x12?\n" +
-	"\x06Doctor\x12\x19.recalld.v1.DoctorRequest\x1a\x1a.recalld.v1.DoctorResponse\x12;\n" +
+	"\x06Doctor\x12\x19.recalld.v1.DoctorRequest\x1a\x1a.recalld.v1.DoctorResponse\x12>\n" +
+	"\x05Index\x12\x1d.recalld.v1.IndexStateRequest\x1a\x16.recalld.v1.IndexState\x12D\n" +
+	"\vChangeIndex\x12\x18.recalld.v1.IndexRequest\x1a\x19.recalld.v1.IndexProgress0\x01\x12;\n" +
 	"\x06Backup\x12\x19.recalld.v1.BackupRequest\x1a\x14.recalld.v1.Progress0\x01\x12;\n" +
 	"\x06Vacuum\x12\x19.recalld.v1.VacuumRequest\x1a\x14.recalld.v1.Progress0\x01\x12A\n" +
 	"\x06Export\x12\x19.recalld.v1.ExportRequest\x1a\x1a.recalld.v1.ExportResponse0\x01B$Z\"recalld/proto/recalld/v1;recalldv1b\x06proto3"
@@ -6009,7 +6661,7 @@ func file_recalld_v1_recalld_proto_rawDescGZIP() []byte {
 	return file_recalld_v1_recalld_proto_rawDescData
 }
 
-var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*ErrorDetail)(nil),              // 0: recalld.v1.ErrorDetail
 	(*FieldError)(nil),               // 1: recalld.v1.FieldError
@@ -6082,11 +6734,18 @@ var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*DoctorRequest)(nil),            // 68: recalld.v1.DoctorRequest
 	(*DoctorResponse)(nil),           // 69: recalld.v1.DoctorResponse
 	(*CheckResult)(nil),              // 70: recalld.v1.CheckResult
-	(*BackupRequest)(nil),            // 71: recalld.v1.BackupRequest
-	(*VacuumRequest)(nil),            // 72: recalld.v1.VacuumRequest
-	(*Progress)(nil),                 // 73: recalld.v1.Progress
-	(*ExportRequest)(nil),            // 74: recalld.v1.ExportRequest
-	(*ExportResponse)(nil),           // 75: recalld.v1.ExportResponse
+	(*IndexStateRequest)(nil),        // 71: recalld.v1.IndexStateRequest
+	(*IndexState)(nil),               // 72: recalld.v1.IndexState
+	(*WordState)(nil),                // 73: recalld.v1.WordState
+	(*CodeState)(nil),                // 74: recalld.v1.CodeState
+	(*IndexRequest)(nil),             // 75: recalld.v1.IndexRequest
+	(*IndexReport)(nil),              // 76: recalld.v1.IndexReport
+	(*IndexProgress)(nil),            // 77: recalld.v1.IndexProgress
+	(*BackupRequest)(nil),            // 78: recalld.v1.BackupRequest
+	(*VacuumRequest)(nil),            // 79: recalld.v1.VacuumRequest
+	(*Progress)(nil),                 // 80: recalld.v1.Progress
+	(*ExportRequest)(nil),            // 81: recalld.v1.ExportRequest
+	(*ExportResponse)(nil),           // 82: recalld.v1.ExportResponse
 }
 var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	1,  // 0: recalld.v1.ErrorDetail.field_error:type_name -> recalld.v1.FieldError
@@ -6132,61 +6791,69 @@ var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	14, // 40: recalld.v1.StatusResponse.advisory:type_name -> recalld.v1.Advisory
 	67, // 41: recalld.v1.StatusResponse.blocks:type_name -> recalld.v1.BlockState
 	70, // 42: recalld.v1.DoctorResponse.checks:type_name -> recalld.v1.CheckResult
-	4,  // 43: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
-	9,  // 44: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
-	28, // 45: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
-	30, // 46: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
-	32, // 47: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
-	33, // 48: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
-	35, // 49: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
-	37, // 50: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
-	38, // 51: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
-	41, // 52: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
-	44, // 53: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
-	46, // 54: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
-	49, // 55: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
-	50, // 56: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
-	52, // 57: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
-	54, // 58: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
-	56, // 59: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
-	58, // 60: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
-	60, // 61: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
-	62, // 62: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
-	64, // 63: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
-	68, // 64: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
-	71, // 65: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
-	72, // 66: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
-	74, // 67: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
-	7,  // 68: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
-	10, // 69: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
-	29, // 70: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
-	31, // 71: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
-	15, // 72: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
-	34, // 73: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
-	36, // 74: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
-	40, // 75: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
-	39, // 76: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
-	42, // 77: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
-	45, // 78: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
-	47, // 79: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
-	51, // 80: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
-	51, // 81: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
-	53, // 82: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
-	55, // 83: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
-	57, // 84: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
-	59, // 85: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
-	61, // 86: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
-	63, // 87: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
-	65, // 88: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
-	69, // 89: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
-	73, // 90: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
-	73, // 91: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
-	75, // 92: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
-	68, // [68:93] is the sub-list for method output_type
-	43, // [43:68] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	73, // 43: recalld.v1.IndexState.words:type_name -> recalld.v1.WordState
+	74, // 44: recalld.v1.IndexState.codes:type_name -> recalld.v1.CodeState
+	72, // 45: recalld.v1.IndexReport.index:type_name -> recalld.v1.IndexState
+	76, // 46: recalld.v1.IndexProgress.report:type_name -> recalld.v1.IndexReport
+	4,  // 47: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
+	9,  // 48: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
+	28, // 49: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
+	30, // 50: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
+	32, // 51: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
+	33, // 52: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
+	35, // 53: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
+	37, // 54: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
+	38, // 55: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
+	41, // 56: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
+	44, // 57: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
+	46, // 58: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
+	49, // 59: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
+	50, // 60: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
+	52, // 61: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
+	54, // 62: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
+	56, // 63: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
+	58, // 64: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
+	60, // 65: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
+	62, // 66: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
+	64, // 67: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
+	68, // 68: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
+	71, // 69: recalld.v1.MemoryService.Index:input_type -> recalld.v1.IndexStateRequest
+	75, // 70: recalld.v1.MemoryService.ChangeIndex:input_type -> recalld.v1.IndexRequest
+	78, // 71: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
+	79, // 72: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
+	81, // 73: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
+	7,  // 74: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
+	10, // 75: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
+	29, // 76: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
+	31, // 77: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
+	15, // 78: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
+	34, // 79: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
+	36, // 80: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
+	40, // 81: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
+	39, // 82: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
+	42, // 83: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
+	45, // 84: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
+	47, // 85: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
+	51, // 86: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
+	51, // 87: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
+	53, // 88: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
+	55, // 89: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
+	57, // 90: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
+	59, // 91: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
+	61, // 92: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
+	63, // 93: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
+	65, // 94: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
+	69, // 95: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
+	72, // 96: recalld.v1.MemoryService.Index:output_type -> recalld.v1.IndexState
+	77, // 97: recalld.v1.MemoryService.ChangeIndex:output_type -> recalld.v1.IndexProgress
+	80, // 98: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
+	80, // 99: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
+	82, // 100: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
+	74, // [74:101] is the sub-list for method output_type
+	47, // [47:74] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_recalld_v1_recalld_proto_init() }
@@ -6202,14 +6869,14 @@ func file_recalld_v1_recalld_proto_init() {
 	file_recalld_v1_recalld_proto_msgTypes[30].OneofWrappers = []any{}
 	file_recalld_v1_recalld_proto_msgTypes[32].OneofWrappers = []any{}
 	file_recalld_v1_recalld_proto_msgTypes[38].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[74].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[81].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_recalld_v1_recalld_proto_rawDesc), len(file_recalld_v1_recalld_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   76,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

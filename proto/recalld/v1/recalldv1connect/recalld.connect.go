@@ -99,6 +99,11 @@ const (
 	MemoryServiceStatusProcedure = "/recalld.v1.MemoryService/Status"
 	// MemoryServiceDoctorProcedure is the fully-qualified name of the MemoryService's Doctor RPC.
 	MemoryServiceDoctorProcedure = "/recalld.v1.MemoryService/Doctor"
+	// MemoryServiceIndexProcedure is the fully-qualified name of the MemoryService's Index RPC.
+	MemoryServiceIndexProcedure = "/recalld.v1.MemoryService/Index"
+	// MemoryServiceChangeIndexProcedure is the fully-qualified name of the MemoryService's ChangeIndex
+	// RPC.
+	MemoryServiceChangeIndexProcedure = "/recalld.v1.MemoryService/ChangeIndex"
 	// MemoryServiceBackupProcedure is the fully-qualified name of the MemoryService's Backup RPC.
 	MemoryServiceBackupProcedure = "/recalld.v1.MemoryService/Backup"
 	// MemoryServiceVacuumProcedure is the fully-qualified name of the MemoryService's Vacuum RPC.
@@ -153,6 +158,11 @@ type MemoryServiceClient interface {
 	Status(context.Context, *v1.StatusRequest) (*v1.StatusResponse, error)
 	// Doctor runs named checks.
 	Doctor(context.Context, *v1.DoctorRequest) (*v1.DoctorResponse, error)
+	// Index says how the derived files and the scanner are.
+	Index(context.Context, *v1.IndexStateRequest) (*v1.IndexState, error)
+	// ChangeIndex rebuilds, verifies or compacts derived files, reporting progress;
+	// the last message has the report.
+	ChangeIndex(context.Context, *v1.IndexRequest) (*connect.ServerStreamForClient[v1.IndexProgress], error)
 	// Backup copies the store to a path on the server's machine, reporting
 	// progress until it is whole.
 	Backup(context.Context, *v1.BackupRequest) (*connect.ServerStreamForClient[v1.Progress], error)
@@ -305,6 +315,18 @@ func NewMemoryServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(memoryServiceMethods.ByName("Doctor")),
 			connect.WithClientOptions(opts...),
 		),
+		index: connect.NewClient[v1.IndexStateRequest, v1.IndexState](
+			httpClient,
+			baseURL+MemoryServiceIndexProcedure,
+			connect.WithSchema(memoryServiceMethods.ByName("Index")),
+			connect.WithClientOptions(opts...),
+		),
+		changeIndex: connect.NewClient[v1.IndexRequest, v1.IndexProgress](
+			httpClient,
+			baseURL+MemoryServiceChangeIndexProcedure,
+			connect.WithSchema(memoryServiceMethods.ByName("ChangeIndex")),
+			connect.WithClientOptions(opts...),
+		),
 		backup: connect.NewClient[v1.BackupRequest, v1.Progress](
 			httpClient,
 			baseURL+MemoryServiceBackupProcedure,
@@ -350,6 +372,8 @@ type memoryServiceClient struct {
 	changeModel      *connect.Client[v1.ModelRequest, v1.ModelState]
 	status           *connect.Client[v1.StatusRequest, v1.StatusResponse]
 	doctor           *connect.Client[v1.DoctorRequest, v1.DoctorResponse]
+	index            *connect.Client[v1.IndexStateRequest, v1.IndexState]
+	changeIndex      *connect.Client[v1.IndexRequest, v1.IndexProgress]
 	backup           *connect.Client[v1.BackupRequest, v1.Progress]
 	vacuum           *connect.Client[v1.VacuumRequest, v1.Progress]
 	export           *connect.Client[v1.ExportRequest, v1.ExportResponse]
@@ -553,6 +577,20 @@ func (c *memoryServiceClient) Doctor(ctx context.Context, req *v1.DoctorRequest)
 	return nil, err
 }
 
+// Index calls recalld.v1.MemoryService.Index.
+func (c *memoryServiceClient) Index(ctx context.Context, req *v1.IndexStateRequest) (*v1.IndexState, error) {
+	response, err := c.index.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ChangeIndex calls recalld.v1.MemoryService.ChangeIndex.
+func (c *memoryServiceClient) ChangeIndex(ctx context.Context, req *v1.IndexRequest) (*connect.ServerStreamForClient[v1.IndexProgress], error) {
+	return c.changeIndex.CallServerStream(ctx, connect.NewRequest(req))
+}
+
 // Backup calls recalld.v1.MemoryService.Backup.
 func (c *memoryServiceClient) Backup(ctx context.Context, req *v1.BackupRequest) (*connect.ServerStreamForClient[v1.Progress], error) {
 	return c.backup.CallServerStream(ctx, connect.NewRequest(req))
@@ -614,6 +652,11 @@ type MemoryServiceHandler interface {
 	Status(context.Context, *v1.StatusRequest) (*v1.StatusResponse, error)
 	// Doctor runs named checks.
 	Doctor(context.Context, *v1.DoctorRequest) (*v1.DoctorResponse, error)
+	// Index says how the derived files and the scanner are.
+	Index(context.Context, *v1.IndexStateRequest) (*v1.IndexState, error)
+	// ChangeIndex rebuilds, verifies or compacts derived files, reporting progress;
+	// the last message has the report.
+	ChangeIndex(context.Context, *v1.IndexRequest, *connect.ServerStream[v1.IndexProgress]) error
 	// Backup copies the store to a path on the server's machine, reporting
 	// progress until it is whole.
 	Backup(context.Context, *v1.BackupRequest, *connect.ServerStream[v1.Progress]) error
@@ -762,6 +805,18 @@ func NewMemoryServiceHandler(svc MemoryServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(memoryServiceMethods.ByName("Doctor")),
 		connect.WithHandlerOptions(opts...),
 	)
+	memoryServiceIndexHandler := connect.NewUnaryHandlerSimple(
+		MemoryServiceIndexProcedure,
+		svc.Index,
+		connect.WithSchema(memoryServiceMethods.ByName("Index")),
+		connect.WithHandlerOptions(opts...),
+	)
+	memoryServiceChangeIndexHandler := connect.NewServerStreamHandlerSimple(
+		MemoryServiceChangeIndexProcedure,
+		svc.ChangeIndex,
+		connect.WithSchema(memoryServiceMethods.ByName("ChangeIndex")),
+		connect.WithHandlerOptions(opts...),
+	)
 	memoryServiceBackupHandler := connect.NewServerStreamHandlerSimple(
 		MemoryServiceBackupProcedure,
 		svc.Backup,
@@ -826,6 +881,10 @@ func NewMemoryServiceHandler(svc MemoryServiceHandler, opts ...connect.HandlerOp
 			memoryServiceStatusHandler.ServeHTTP(w, r)
 		case MemoryServiceDoctorProcedure:
 			memoryServiceDoctorHandler.ServeHTTP(w, r)
+		case MemoryServiceIndexProcedure:
+			memoryServiceIndexHandler.ServeHTTP(w, r)
+		case MemoryServiceChangeIndexProcedure:
+			memoryServiceChangeIndexHandler.ServeHTTP(w, r)
 		case MemoryServiceBackupProcedure:
 			memoryServiceBackupHandler.ServeHTTP(w, r)
 		case MemoryServiceVacuumProcedure:
@@ -927,6 +986,14 @@ func (UnimplementedMemoryServiceHandler) Status(context.Context, *v1.StatusReque
 
 func (UnimplementedMemoryServiceHandler) Doctor(context.Context, *v1.DoctorRequest) (*v1.DoctorResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("recalld.v1.MemoryService.Doctor is not implemented"))
+}
+
+func (UnimplementedMemoryServiceHandler) Index(context.Context, *v1.IndexStateRequest) (*v1.IndexState, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("recalld.v1.MemoryService.Index is not implemented"))
+}
+
+func (UnimplementedMemoryServiceHandler) ChangeIndex(context.Context, *v1.IndexRequest, *connect.ServerStream[v1.IndexProgress]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("recalld.v1.MemoryService.ChangeIndex is not implemented"))
 }
 
 func (UnimplementedMemoryServiceHandler) Backup(context.Context, *v1.BackupRequest, *connect.ServerStream[v1.Progress]) error {
