@@ -605,6 +605,26 @@ type CodeState struct {
 	Quarantined int64  `json:"quarantined"` // files set aside as damaged
 	Restarts    int64  `json:"restarts"`    // processes after the first
 	Trouble     string `json:"trouble,omitempty"`
+	// Process is the one that runs; absent when there is none.
+	Process *ScannerState `json:"process,omitempty"`
+}
+
+// ScannerState is what the scanner's process has counted since it came up.
+type ScannerState struct {
+	Process     int64   `json:"process"` // its number
+	Scans       int64   `json:"scans"`   // requests for blocks
+	Ranks       int64   `json:"ranks"`   // requests for records
+	Blocks      int64   `json:"blocks_scanned"`
+	Records     int64   `json:"records_scanned"`
+	Bytes       int64   `json:"bytes_scanned"` // of codes
+	Passes      int64   `json:"passes"`
+	Coalesced   int64   `json:"coalesced_queries"` // that shared a pass with another request's
+	Seconds     float64 `json:"pass_seconds"`
+	Waited      float64 `json:"wait_seconds"` // of passes, for their turn
+	Mapped      int64   `json:"mapped_bytes"`
+	Locked      int64   `json:"locked_bytes"`
+	LockProblem string  `json:"lock_problem,omitempty"` // why not all codes are locked that should be
+	Anonymous   int64   `json:"anonymous_bytes"`        // memory of its own
 }
 
 // IndexRequest is an operator's word about derived files.

@@ -16,8 +16,8 @@ import (
 )
 
 // Metrics are a server's figures for Prometheus: how long calls took and how
-// they ended, what became of stored items, and what [coordinator.Status] says at
-// the moment of a scrape. No label comes from a request, so that there is
+// they ended, what became of stored items, and what [coordinator.Status] and
+// [coordinator.IndexState] say at the moment of a scrape. No label comes from a request, so that there is
 // neither an agent nor a project in them. It is an [http.Handler] and is safe
 // for concurrent use.
 type Metrics struct {
@@ -47,7 +47,7 @@ func NewMetrics(service coordinator.Service, clock func() time.Time) *Metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "recalld_http_refused_total", Help: "Requests that were kept out before they reached a call."}, []string{"reason"}),
 	}
 	own := prometheus.NewRegistry()
-	own.MustRegister(m.seconds, m.items, m.refused, newStatusCollector(service),
+	own.MustRegister(m.seconds, m.items, m.refused, newStatusCollector(service), newIndexCollector(service),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(own, promhttp.HandlerOpts{MaxRequestsInFlight: scrapes, Timeout: 2 * scrapeTimeout, ErrorHandling: promhttp.ContinueOnError})
 	return m

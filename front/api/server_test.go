@@ -32,6 +32,7 @@ type scripted struct {
 	store   func(context.Context, coordinator.StoreRequest) (coordinator.StoreResponse, error)
 	recall  func(context.Context, coordinator.RecallRequest) (*coordinator.RecallResponse, error)
 	status  func(context.Context) (*coordinator.Status, error)
+	index   func() (*coordinator.IndexState, error)
 	backup  func(context.Context, string, coordinator.Progress) error
 	vacuum  func(context.Context, coordinator.Progress) error
 	export  func(context.Context, coordinator.ExportRequest, func(json.RawMessage) error) error
@@ -50,6 +51,13 @@ func (s *scripted) Status(ctx context.Context) (*coordinator.Status, error) { re
 
 func (s *scripted) Backup(ctx context.Context, path string, p coordinator.Progress) error {
 	return s.backup(ctx, path, p)
+}
+
+func (s *scripted) Index(context.Context) (*coordinator.IndexState, error) {
+	if s.index == nil {
+		return nil, errors.New("there is no index")
+	}
+	return s.index()
 }
 
 func (s *scripted) Vacuum(ctx context.Context, p coordinator.Progress) error { return s.vacuum(ctx, p) }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -335,6 +336,8 @@ func TestMetrics(t *testing.T) {
 		`recalld_ready 1`,
 		`recalld_oldest_reader_seconds 0`,
 		`recalld_erase_pending 0`,
+		`recalld_index_recent_rows{kind="words"} 1`,
+		`recalld_index_lag_changes{kind="words"} 0`,
 		`recalld_build_info{version="test"} 1`,
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
@@ -353,6 +356,42 @@ func TestMetrics(t *testing.T) {
 	other := NewMetrics(whole(t), time.Now)
 	other.Refused("token")
 	m.Refused("token")
+}
+
+// What the scanner says of itself, and of the files that it holds, is in the
+// figures, each under its kind.
+func TestMetricsOfTheScanner(t *testing.T) {
+	state := coordinator.IndexState{LastChange: 90, Words: coordinator.WordState{Files: 1, Bytes: 2, Rows: 3, Recent: 4, Applied: 50}, Codes: coordinator.CodeState{
+		Scanner: coordinator.ScannerAuto, Lag: 5, Files: 6, Bytes: 7, ValueBytes: 8, Rows: 9, Dead: 10, DeltaRows: 11, Built: 12, Total: 32, Quarantined: 13, Restarts: 14,
+		Process: &coordinator.ScannerState{Process: 15, Scans: 16, Ranks: 17, Blocks: 18, Records: 19, Bytes: 20, Passes: 21, Coalesced: 22, Seconds: .5, Waited: .25, Mapped: 23, Locked: 24, Anonymous: 25},
+	}}
+	service := &scripted{status: func(context.Context) (*coordinator.Status, error) { return &coordinator.Status{Ready: true}, nil }, index: func() (*coordinator.IndexState, error) { return &state, nil }}
+	scrape := func() string {
+		w := httptest.NewRecorder()
+		NewMetrics(service, time.Now).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		return w.Body.String()
+	}
+	text := scrape()
+	for _, line := range []string{
+		`index_files{kind="words"} 1`, `index_bytes{kind="words"} 2`, `index_rows{kind="words"} 3`, `index_recent_rows{kind="words"} 4`, `index_lag_changes{kind="words"} 40`,
+		`index_lag_changes{kind="codes"} 5`, `index_files{kind="codes"} 6`, `index_bytes{kind="codes"} 7`, `index_bytes{kind="values"} 8`, `index_rows{kind="codes"} 9`,
+		`index_dead_rows 10`, `index_recent_rows{kind="codes"} 11`, `index_cells{state="built"} 12`, `index_cells{state="missing"} 20`, `index_quarantined_files 13`,
+		`scanner_restarts_total 14`, `scanner_up 1`, `scanner_scans_total{kind="blocks"} 16`, `scanner_scans_total{kind="records"} 17`, `scanner_rows_total{kind="blocks"} 18`,
+		`scanner_rows_total{kind="records"} 19`, `scanner_read_bytes_total 20`, `scanner_passes_total 21`, `scanner_coalesced_queries_total 22`, `scanner_pass_seconds_total 0.5`,
+		`scanner_wait_seconds_total 0.25`, `scanner_mapped_bytes 23`, `scanner_locked_bytes 24`, `scanner_anonymous_bytes 25`,
+	} {
+		if !strings.Contains(text, "\nrecalld_"+line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+	state.Codes.Process = nil
+	if text := scrape(); !strings.Contains(text, "\nrecalld_scanner_up 0\n") || strings.Contains(text, "scanner_passes") {
+		t.Error("without a process")
+	}
+	state.Codes.Scanner = coordinator.ScannerOff
+	if text := scrape(); strings.Contains(text, "scanner_up") || !strings.Contains(text, "recalld_index_files") {
+		t.Error("without a scanner")
+	}
 }
 
 // A service that does not answer is a figure, not a failed scrape.

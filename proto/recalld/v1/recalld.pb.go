@@ -5449,6 +5449,7 @@ type CodeState struct {
 	Quarantined   int64                  `protobuf:"varint,16,opt,name=quarantined,proto3" json:"quarantined,omitempty"` // files set aside as damaged
 	Restarts      int64                  `protobuf:"varint,17,opt,name=restarts,proto3" json:"restarts,omitempty"`       // processes after the first
 	Trouble       string                 `protobuf:"bytes,18,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	Process       *ScannerState          `protobuf:"bytes,19,opt,name=process,proto3" json:"process,omitempty"` // the one that runs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5609,6 +5610,162 @@ func (x *CodeState) GetTrouble() string {
 	return ""
 }
 
+func (x *CodeState) GetProcess() *ScannerState {
+	if x != nil {
+		return x.Process
+	}
+	return nil
+}
+
+// ScannerState counts since the process came up.
+type ScannerState struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Process          int64                  `protobuf:"varint,1,opt,name=process,proto3" json:"process,omitempty"` // its number
+	Scans            int64                  `protobuf:"varint,2,opt,name=scans,proto3" json:"scans,omitempty"`     // requests for blocks
+	Ranks            int64                  `protobuf:"varint,3,opt,name=ranks,proto3" json:"ranks,omitempty"`     // requests for records
+	BlocksScanned    int64                  `protobuf:"varint,4,opt,name=blocks_scanned,json=blocksScanned,proto3" json:"blocks_scanned,omitempty"`
+	RecordsScanned   int64                  `protobuf:"varint,5,opt,name=records_scanned,json=recordsScanned,proto3" json:"records_scanned,omitempty"`
+	BytesScanned     int64                  `protobuf:"varint,6,opt,name=bytes_scanned,json=bytesScanned,proto3" json:"bytes_scanned,omitempty"` // of codes
+	Passes           int64                  `protobuf:"varint,7,opt,name=passes,proto3" json:"passes,omitempty"`
+	CoalescedQueries int64                  `protobuf:"varint,8,opt,name=coalesced_queries,json=coalescedQueries,proto3" json:"coalesced_queries,omitempty"` // that shared a pass with another request's
+	PassSeconds      float64                `protobuf:"fixed64,9,opt,name=pass_seconds,json=passSeconds,proto3" json:"pass_seconds,omitempty"`
+	WaitSeconds      float64                `protobuf:"fixed64,10,opt,name=wait_seconds,json=waitSeconds,proto3" json:"wait_seconds,omitempty"` // of passes, for their turn
+	MappedBytes      int64                  `protobuf:"varint,11,opt,name=mapped_bytes,json=mappedBytes,proto3" json:"mapped_bytes,omitempty"`
+	LockedBytes      int64                  `protobuf:"varint,12,opt,name=locked_bytes,json=lockedBytes,proto3" json:"locked_bytes,omitempty"`
+	LockProblem      string                 `protobuf:"bytes,13,opt,name=lock_problem,json=lockProblem,proto3" json:"lock_problem,omitempty"`           // why not all codes are locked that should be
+	AnonymousBytes   int64                  `protobuf:"varint,14,opt,name=anonymous_bytes,json=anonymousBytes,proto3" json:"anonymous_bytes,omitempty"` // memory of its own
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ScannerState) Reset() {
+	*x = ScannerState{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScannerState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScannerState) ProtoMessage() {}
+
+func (x *ScannerState) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScannerState.ProtoReflect.Descriptor instead.
+func (*ScannerState) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *ScannerState) GetProcess() int64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *ScannerState) GetScans() int64 {
+	if x != nil {
+		return x.Scans
+	}
+	return 0
+}
+
+func (x *ScannerState) GetRanks() int64 {
+	if x != nil {
+		return x.Ranks
+	}
+	return 0
+}
+
+func (x *ScannerState) GetBlocksScanned() int64 {
+	if x != nil {
+		return x.BlocksScanned
+	}
+	return 0
+}
+
+func (x *ScannerState) GetRecordsScanned() int64 {
+	if x != nil {
+		return x.RecordsScanned
+	}
+	return 0
+}
+
+func (x *ScannerState) GetBytesScanned() int64 {
+	if x != nil {
+		return x.BytesScanned
+	}
+	return 0
+}
+
+func (x *ScannerState) GetPasses() int64 {
+	if x != nil {
+		return x.Passes
+	}
+	return 0
+}
+
+func (x *ScannerState) GetCoalescedQueries() int64 {
+	if x != nil {
+		return x.CoalescedQueries
+	}
+	return 0
+}
+
+func (x *ScannerState) GetPassSeconds() float64 {
+	if x != nil {
+		return x.PassSeconds
+	}
+	return 0
+}
+
+func (x *ScannerState) GetWaitSeconds() float64 {
+	if x != nil {
+		return x.WaitSeconds
+	}
+	return 0
+}
+
+func (x *ScannerState) GetMappedBytes() int64 {
+	if x != nil {
+		return x.MappedBytes
+	}
+	return 0
+}
+
+func (x *ScannerState) GetLockedBytes() int64 {
+	if x != nil {
+		return x.LockedBytes
+	}
+	return 0
+}
+
+func (x *ScannerState) GetLockProblem() string {
+	if x != nil {
+		return x.LockProblem
+	}
+	return ""
+}
+
+func (x *ScannerState) GetAnonymousBytes() int64 {
+	if x != nil {
+		return x.AnonymousBytes
+	}
+	return 0
+}
+
 type IndexRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Action        string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`  // rebuild, verify, compact
@@ -5619,7 +5776,7 @@ type IndexRequest struct {
 
 func (x *IndexRequest) Reset() {
 	*x = IndexRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5631,7 +5788,7 @@ func (x *IndexRequest) String() string {
 func (*IndexRequest) ProtoMessage() {}
 
 func (x *IndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5644,7 +5801,7 @@ func (x *IndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexRequest.ProtoReflect.Descriptor instead.
 func (*IndexRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{75}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *IndexRequest) GetAction() string {
@@ -5677,7 +5834,7 @@ type IndexReport struct {
 
 func (x *IndexReport) Reset() {
 	*x = IndexReport{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5689,7 +5846,7 @@ func (x *IndexReport) String() string {
 func (*IndexReport) ProtoMessage() {}
 
 func (x *IndexReport) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5702,7 +5859,7 @@ func (x *IndexReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexReport.ProtoReflect.Descriptor instead.
 func (*IndexReport) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{76}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *IndexReport) GetDamaged() []string {
@@ -5773,7 +5930,7 @@ type IndexProgress struct {
 
 func (x *IndexProgress) Reset() {
 	*x = IndexProgress{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5785,7 +5942,7 @@ func (x *IndexProgress) String() string {
 func (*IndexProgress) ProtoMessage() {}
 
 func (x *IndexProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5798,7 +5955,7 @@ func (x *IndexProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexProgress.ProtoReflect.Descriptor instead.
 func (*IndexProgress) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{77}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *IndexProgress) GetDone() int64 {
@@ -5831,7 +5988,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5843,7 +6000,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5856,7 +6013,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{78}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *BackupRequest) GetPath() string {
@@ -5874,7 +6031,7 @@ type VacuumRequest struct {
 
 func (x *VacuumRequest) Reset() {
 	*x = VacuumRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5886,7 +6043,7 @@ func (x *VacuumRequest) String() string {
 func (*VacuumRequest) ProtoMessage() {}
 
 func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5899,7 +6056,7 @@ func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VacuumRequest.ProtoReflect.Descriptor instead.
 func (*VacuumRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{79}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{80}
 }
 
 // Progress counts up to `total`, both in the operation's own unit.
@@ -5913,7 +6070,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5925,7 +6082,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5938,7 +6095,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{80}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Progress) GetDone() int64 {
@@ -5967,7 +6124,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5979,7 +6136,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5992,7 +6149,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{81}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ExportRequest) GetAgent() string {
@@ -6033,7 +6190,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6045,7 +6202,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6058,7 +6215,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{82}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ExportResponse) GetLines() []string {
@@ -6555,7 +6712,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\aapplied\x18\x05 \x01(\x03R\aapplied\x12\x16\n" +
 	"\x06sealed\x18\x06 \x01(\x03R\x06sealed\x12\x1a\n" +
 	"\bbuilding\x18\a \x01(\bR\bbuilding\x12\x18\n" +
-	"\atrouble\x18\b \x01(\tR\atrouble\"\xed\x03\n" +
+	"\atrouble\x18\b \x01(\tR\atrouble\"\xa1\x04\n" +
 	"\tCodeState\x12\x18\n" +
 	"\ascanner\x18\x01 \x01(\tR\ascanner\x12\x1e\n" +
 	"\n" +
@@ -6581,7 +6738,24 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\bbuilding\x18\x0f \x01(\bR\bbuilding\x12 \n" +
 	"\vquarantined\x18\x10 \x01(\x03R\vquarantined\x12\x1a\n" +
 	"\brestarts\x18\x11 \x01(\x03R\brestarts\x12\x18\n" +
-	"\atrouble\x18\x12 \x01(\tR\atrouble\">\n" +
+	"\atrouble\x18\x12 \x01(\tR\atrouble\x122\n" +
+	"\aprocess\x18\x13 \x01(\v2\x18.recalld.v1.ScannerStateR\aprocess\"\xe6\x03\n" +
+	"\fScannerState\x12\x18\n" +
+	"\aprocess\x18\x01 \x01(\x03R\aprocess\x12\x14\n" +
+	"\x05scans\x18\x02 \x01(\x03R\x05scans\x12\x14\n" +
+	"\x05ranks\x18\x03 \x01(\x03R\x05ranks\x12%\n" +
+	"\x0eblocks_scanned\x18\x04 \x01(\x03R\rblocksScanned\x12'\n" +
+	"\x0frecords_scanned\x18\x05 \x01(\x03R\x0erecordsScanned\x12#\n" +
+	"\rbytes_scanned\x18\x06 \x01(\x03R\fbytesScanned\x12\x16\n" +
+	"\x06passes\x18\a \x01(\x03R\x06passes\x12+\n" +
+	"\x11coalesced_queries\x18\b \x01(\x03R\x10coalescedQueries\x12!\n" +
+	"\fpass_seconds\x18\t \x01(\x01R\vpassSeconds\x12!\n" +
+	"\fwait_seconds\x18\n" +
+	" \x01(\x01R\vwaitSeconds\x12!\n" +
+	"\fmapped_bytes\x18\v \x01(\x03R\vmappedBytes\x12!\n" +
+	"\flocked_bytes\x18\f \x01(\x03R\vlockedBytes\x12!\n" +
+	"\flock_problem\x18\r \x01(\tR\vlockProblem\x12'\n" +
+	"\x0fanonymous_bytes\x18\x0e \x01(\x03R\x0eanonymousBytes\">\n" +
 	"\fIndexRequest\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x16\n" +
 	"\x06repair\x18\x02 \x01(\bR\x06repair\"\x9c\x02\n" +
@@ -6661,7 +6835,7 @@ func file_recalld_v1_recalld_proto_rawDescGZIP() []byte {
 	return file_recalld_v1_recalld_proto_rawDescData
 }
 
-var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
+var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
 var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*ErrorDetail)(nil),              // 0: recalld.v1.ErrorDetail
 	(*FieldError)(nil),               // 1: recalld.v1.FieldError
@@ -6738,14 +6912,15 @@ var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*IndexState)(nil),               // 72: recalld.v1.IndexState
 	(*WordState)(nil),                // 73: recalld.v1.WordState
 	(*CodeState)(nil),                // 74: recalld.v1.CodeState
-	(*IndexRequest)(nil),             // 75: recalld.v1.IndexRequest
-	(*IndexReport)(nil),              // 76: recalld.v1.IndexReport
-	(*IndexProgress)(nil),            // 77: recalld.v1.IndexProgress
-	(*BackupRequest)(nil),            // 78: recalld.v1.BackupRequest
-	(*VacuumRequest)(nil),            // 79: recalld.v1.VacuumRequest
-	(*Progress)(nil),                 // 80: recalld.v1.Progress
-	(*ExportRequest)(nil),            // 81: recalld.v1.ExportRequest
-	(*ExportResponse)(nil),           // 82: recalld.v1.ExportResponse
+	(*ScannerState)(nil),             // 75: recalld.v1.ScannerState
+	(*IndexRequest)(nil),             // 76: recalld.v1.IndexRequest
+	(*IndexReport)(nil),              // 77: recalld.v1.IndexReport
+	(*IndexProgress)(nil),            // 78: recalld.v1.IndexProgress
+	(*BackupRequest)(nil),            // 79: recalld.v1.BackupRequest
+	(*VacuumRequest)(nil),            // 80: recalld.v1.VacuumRequest
+	(*Progress)(nil),                 // 81: recalld.v1.Progress
+	(*ExportRequest)(nil),            // 82: recalld.v1.ExportRequest
+	(*ExportResponse)(nil),           // 83: recalld.v1.ExportResponse
 }
 var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	1,  // 0: recalld.v1.ErrorDetail.field_error:type_name -> recalld.v1.FieldError
@@ -6793,67 +6968,68 @@ var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	70, // 42: recalld.v1.DoctorResponse.checks:type_name -> recalld.v1.CheckResult
 	73, // 43: recalld.v1.IndexState.words:type_name -> recalld.v1.WordState
 	74, // 44: recalld.v1.IndexState.codes:type_name -> recalld.v1.CodeState
-	72, // 45: recalld.v1.IndexReport.index:type_name -> recalld.v1.IndexState
-	76, // 46: recalld.v1.IndexProgress.report:type_name -> recalld.v1.IndexReport
-	4,  // 47: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
-	9,  // 48: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
-	28, // 49: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
-	30, // 50: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
-	32, // 51: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
-	33, // 52: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
-	35, // 53: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
-	37, // 54: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
-	38, // 55: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
-	41, // 56: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
-	44, // 57: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
-	46, // 58: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
-	49, // 59: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
-	50, // 60: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
-	52, // 61: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
-	54, // 62: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
-	56, // 63: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
-	58, // 64: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
-	60, // 65: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
-	62, // 66: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
-	64, // 67: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
-	68, // 68: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
-	71, // 69: recalld.v1.MemoryService.Index:input_type -> recalld.v1.IndexStateRequest
-	75, // 70: recalld.v1.MemoryService.ChangeIndex:input_type -> recalld.v1.IndexRequest
-	78, // 71: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
-	79, // 72: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
-	81, // 73: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
-	7,  // 74: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
-	10, // 75: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
-	29, // 76: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
-	31, // 77: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
-	15, // 78: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
-	34, // 79: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
-	36, // 80: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
-	40, // 81: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
-	39, // 82: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
-	42, // 83: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
-	45, // 84: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
-	47, // 85: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
-	51, // 86: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
-	51, // 87: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
-	53, // 88: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
-	55, // 89: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
-	57, // 90: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
-	59, // 91: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
-	61, // 92: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
-	63, // 93: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
-	65, // 94: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
-	69, // 95: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
-	72, // 96: recalld.v1.MemoryService.Index:output_type -> recalld.v1.IndexState
-	77, // 97: recalld.v1.MemoryService.ChangeIndex:output_type -> recalld.v1.IndexProgress
-	80, // 98: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
-	80, // 99: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
-	82, // 100: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
-	74, // [74:101] is the sub-list for method output_type
-	47, // [47:74] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	75, // 45: recalld.v1.CodeState.process:type_name -> recalld.v1.ScannerState
+	72, // 46: recalld.v1.IndexReport.index:type_name -> recalld.v1.IndexState
+	77, // 47: recalld.v1.IndexProgress.report:type_name -> recalld.v1.IndexReport
+	4,  // 48: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
+	9,  // 49: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
+	28, // 50: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
+	30, // 51: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
+	32, // 52: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
+	33, // 53: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
+	35, // 54: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
+	37, // 55: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
+	38, // 56: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
+	41, // 57: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
+	44, // 58: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
+	46, // 59: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
+	49, // 60: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
+	50, // 61: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
+	52, // 62: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
+	54, // 63: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
+	56, // 64: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
+	58, // 65: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
+	60, // 66: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
+	62, // 67: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
+	64, // 68: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
+	68, // 69: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
+	71, // 70: recalld.v1.MemoryService.Index:input_type -> recalld.v1.IndexStateRequest
+	76, // 71: recalld.v1.MemoryService.ChangeIndex:input_type -> recalld.v1.IndexRequest
+	79, // 72: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
+	80, // 73: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
+	82, // 74: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
+	7,  // 75: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
+	10, // 76: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
+	29, // 77: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
+	31, // 78: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
+	15, // 79: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
+	34, // 80: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
+	36, // 81: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
+	40, // 82: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
+	39, // 83: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
+	42, // 84: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
+	45, // 85: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
+	47, // 86: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
+	51, // 87: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
+	51, // 88: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
+	53, // 89: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
+	55, // 90: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
+	57, // 91: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
+	59, // 92: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
+	61, // 93: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
+	63, // 94: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
+	65, // 95: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
+	69, // 96: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
+	72, // 97: recalld.v1.MemoryService.Index:output_type -> recalld.v1.IndexState
+	78, // 98: recalld.v1.MemoryService.ChangeIndex:output_type -> recalld.v1.IndexProgress
+	81, // 99: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
+	81, // 100: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
+	83, // 101: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
+	75, // [75:102] is the sub-list for method output_type
+	48, // [48:75] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_recalld_v1_recalld_proto_init() }
@@ -6869,14 +7045,14 @@ func file_recalld_v1_recalld_proto_init() {
 	file_recalld_v1_recalld_proto_msgTypes[30].OneofWrappers = []any{}
 	file_recalld_v1_recalld_proto_msgTypes[32].OneofWrappers = []any{}
 	file_recalld_v1_recalld_proto_msgTypes[38].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[81].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[82].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_recalld_v1_recalld_proto_rawDesc), len(file_recalld_v1_recalld_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   83,
+			NumMessages:   84,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
