@@ -38,13 +38,19 @@ func (p *Plugin) GRPCServer(_ *plugin.GRPCBroker, to *grpc.Server) error {
 		return errors.New("this end has no server")
 	}
 	scannerv1.RegisterScannerServer(to, p.Service)
+	scannerv1.RegisterWordsServer(to, NewWords(p.Service))
 	return nil
 }
 
-// GRPCClient implements [plugin.GRPCPlugin] and returns a
-// [scannerv1.ScannerClient].
+// Calls are the services of one process.
+type Calls struct {
+	scannerv1.ScannerClient
+	scannerv1.WordsClient
+}
+
+// GRPCClient implements [plugin.GRPCPlugin] and returns [Calls].
 func (p *Plugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any, error) {
-	return scannerv1.NewScannerClient(c), nil
+	return Calls{scannerv1.NewScannerClient(c), scannerv1.NewWordsClient(c)}, nil
 }
 
 // Serve is the whole life of a scanner process: until the parent says so or is

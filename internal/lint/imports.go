@@ -31,7 +31,7 @@ var areas = []area{
 	{dir: "doctor", below: []string{"access", "shards", "scanner", "layout", "lexical", "sqlite", "embed", "blocks", "memory"}},
 	{dir: "access", below: []string{"memory"}},
 	{dir: "shards", below: []string{"scanner", "proto", "layout", "lexical", "sqlite", "memory"}},
-	{dir: "scanner", below: []string{"layout", "memory", "proto"}},
+	{dir: "scanner", below: []string{"layout", "lexical", "memory", "proto"}},
 	{dir: "layout", below: []string{"memory"}},
 	{dir: "lexical", below: []string{"memory"}, pure: true},
 	{dir: "sqlite", below: []string{"memory"}},

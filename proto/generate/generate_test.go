@@ -17,8 +17,8 @@ func TestCommittedCodeIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != 4 {
-		t.Fatalf("generated %d files, want 4", len(files))
+	if len(files) != 6 {
+		t.Fatalf("generated %d files, want 6", len(files))
 	}
 	for _, f := range files {
 		committed, err := os.ReadFile(filepath.Join(root, "proto", f.name))
