@@ -25,7 +25,7 @@ export CGO_CFLAGS = $(UNFUSED)
 endif
 
 .DEFAULT_GOAL = help
-.PHONY: help run build test test-extended test-arm64 lint bench mutation fuzz generate clean
+.PHONY: help run build test test-extended test-arm64 lint bench bench-peers mutation fuzz generate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -84,6 +84,14 @@ bench: build ## every benchmark of the binary; LOCOMO=DIR adds retrieval quality
 		echo "== $$name"; \
 		$(BIN) bench "$$name" "$$@" --json || exit 1; \
 	done
+
+# PEERS and REFERENCE name the environments of bench/peers/setup.sh and
+# bench/servers/cpersona.sh; a peer that is not installed is skipped by name.
+bench-peers: build ## the same searches and recalls through other libraries; PEERS=VENV REFERENCE=VENV
+	@$(BIN) bench peers --python "$(if $(PEERS),$(PEERS)/bin/python)" --reference "$(if $(REFERENCE),$(REFERENCE)/bin/python)" \
+		--task signs --rows 1000000 --dims 1024 --json
+	@$(BIN) bench peers --python "$(if $(PEERS),$(PEERS)/bin/python)" --task records --rows 100000 --dims 384 --json
+	@$(BIN) bench peers --reference "$(if $(REFERENCE),$(REFERENCE)/bin/python)" --task recall --rows 1000,10000 --json
 
 mutation: ## apply every mutation of mutation/list; each must turn its test red
 	go run ./mutation $(MUTATION)
