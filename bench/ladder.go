@@ -38,8 +38,7 @@ type LadderOptions struct {
 	Questions int    // of each kind at most, 0 for all
 	// Overrides are settings. The bench sets blocks.build and blocks.retrieve itself.
 	Overrides map[string]string
-	// Command starts a scanner process for the shape vectors; nil: none.
-	Command []string
+	Scanner   coordinator.Scanner // compares vectors; without a command the coordinator does
 	// Phase is told what begins and returns where its progress goes and what to call
 	// at its end; may be nil.
 	Phase func(title string) (coordinator.Progress, func())
@@ -81,6 +80,7 @@ type LadderRung struct {
 	ArmMS   map[string]Latencies `json:"arm_ms"`
 	EmbedMS *Latencies           `json:"embed_ms,omitempty"` // of one question
 	OpenMS  float64              `json:"open_ms,omitempty"`  // of file and coordinator, derived files being there
+	ReadyMS float64              `json:"ready_ms,omitempty"` // until all of it is answered from them
 	FirstMS float64              `json:"first_ms,omitempty"` // of the first recall after that
 
 	Questions map[string]int     `json:"questions"` // by kind

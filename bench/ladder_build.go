@@ -116,7 +116,7 @@ func (t *ladderTrial) open(settings map[string]string) (err error) {
 	all := map[string]string{}
 	maps.Copy(all, t.o.Overrides)
 	maps.Copy(all, settings)
-	if t.service, err = coordinator.New(t.ctx, coordinator.Config{Store: t.store, Overrides: all, Clock: t.o.Clock}); err != nil {
+	if t.service, err = coordinator.New(t.ctx, coordinator.Config{Store: t.store, Overrides: all, Scanner: t.o.Scanner, Clock: t.o.Clock}); err != nil {
 		return errors.Join(err, t.store.Close())
 	}
 	return nil
@@ -270,20 +270,32 @@ func (t *ladderTrial) blocks() (coordinator.BlockState, error) {
 	return status.Blocks, nil
 }
 
-// derive deletes everything derived and builds it from the file.
-func (t *ladderTrial) derive() (err error) {
-	_, done := t.o.Phase("derived")
-	defer done()
+// derive deletes everything derived and builds it from the file: postings, then
+// what the scanner scans.
+func (t *ladderTrial) derive() error {
 	folder := filepath.Join(t.folder, "derived")
 	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}
+	start := t.o.Clock()
+	if err := t.deriveWords(filepath.Join(folder, "lexical")); err != nil {
+		return err
+	}
+	if err := t.with(nil, t.ready); err != nil {
+		return err
+	}
+	t.state.Derive = t.o.Clock().Sub(start).Seconds()
+	return t.save()
+}
+
+func (t *ladderTrial) deriveWords(folder string) (err error) {
+	_, done := t.o.Phase("words")
+	defer done()
 	if t.store, err = sqlite.Open(t.ctx, filepath.Join(t.folder, "recall.db"), sqlite.Options{Clock: t.o.Clock}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.store.Close()) }()
-	start := t.o.Clock()
-	index, err := shards.Open(t.ctx, t.store, shards.Options{Folder: filepath.Join(folder, "lexical")})
+	index, err := shards.Open(t.ctx, t.store, shards.Options{Folder: folder})
 	if err != nil {
 		return err
 	}
@@ -292,8 +304,41 @@ func (t *ladderTrial) derive() (err error) {
 			return errors.Join(err, index.Close())
 		}
 	}
-	t.state.Derive = t.o.Clock().Sub(start).Seconds()
-	return errors.Join(index.Close(), t.save())
+	return index.Close()
+}
+
+// readyPatience is how long the derived side may stand still before it is ready.
+const readyPatience = 2 * time.Minute
+
+// ready waits until every cell is answered out of derived files.
+func (t *ladderTrial) ready() error {
+	progress, done := t.o.Phase("derived")
+	defer done()
+	var last coordinator.IndexState
+	since := t.o.Clock()
+	for {
+		state, err := t.service.Index(t.ctx)
+		if err != nil {
+			return err
+		}
+		w, c := state.Words, state.Codes
+		if w.Trouble+c.Trouble != "" {
+			return fmt.Errorf("the derived files cannot be built: %s%s", w.Trouble, c.Trouble)
+		}
+		if !w.Building && (c.Scanner == coordinator.ScannerOff || !c.Building && c.Built == c.Total && c.Lag == 0) {
+			return nil
+		}
+		switch now := t.o.Clock(); {
+		case *state != last:
+			last, since = *state, now
+		case now.Sub(since) > readyPatience:
+			return fmt.Errorf("the derived files stand still: %d of %d cells are built, %d changes behind", c.Built, c.Total, c.Lag)
+		}
+		progress(c.Built, c.Total)
+		if err := wait(t.ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // resetPeak lets the peak of this process's memory begin anew, where the system

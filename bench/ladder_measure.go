@@ -71,6 +71,10 @@ func (t *ladderTrial) wholeServer(rung *LadderRung, questions []ladderQuestion) 
 		return err
 	}
 	rung.OpenMS = milliseconds(t.o.Clock().Sub(start))
+	if err := t.ready(); err != nil {
+		return errors.Join(err, t.close())
+	}
+	rung.ReadyMS = milliseconds(t.o.Clock().Sub(start))
 	times := ladderTimes{}
 	asked, err := t.askWhole(rung, questions, times)
 	rung.RSS["coordinator"] = round(peakMemory())
@@ -81,6 +85,9 @@ func (t *ladderTrial) wholeServer(rung *LadderRung, questions []ladderQuestion) 
 		return err
 	}
 	err = t.with(map[string]string{"blocks.retrieve": "false"}, func() error {
+		if err := t.ready(); err != nil {
+			return err
+		}
 		progress, done := t.o.Phase("vectors alone")
 		defer done()
 		for i, q := range questions {
@@ -256,6 +263,9 @@ func (t *ladderTrial) side() (side LadderSide, err error) {
 		return side, err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.ready(); err != nil {
+		return side, err
+	}
 	count, times := newLadderCount(), ladderTimes{}
 	digest := sha256.New()
 	for _, q := range t.plan.questions(t.o.Questions) {

@@ -144,7 +144,7 @@ func TestLadderOfVectors(t *testing.T) {
 	}
 	defer os.RemoveAll(temp)
 	t.Setenv("TMPDIR", temp)
-	r := ladderRungOf(t, LadderOptions{Records: []int{5_000}, Shape: ShapeVectors, Command: []string{program}})
+	r := ladderRungOf(t, LadderOptions{Records: []int{5_000}, Shape: ShapeVectors, Scanner: coordinator.Scanner{Command: []string{program}}})
 	if r.HitAt1[askExact] != 1 || r.HitAt10[askExact] != 1 || r.Dims != 1_024 || r.RowsScanned[recallBlock] != 5_000 {
 		t.Errorf("hit@1 %v, %d dimensions, scanned %v", r.HitAt1, r.Dims, r.RowsScanned)
 	}

@@ -47,8 +47,8 @@ func vectorRung(ctx context.Context, o LadderOptions, n int) (rung LadderRung, e
 		queries[i] = kernel.Query{Code: code, Rows: vectorRows}
 	}
 	var through *scanThrough
-	if o.Command != nil {
-		scan := ScanOptions{Rows: n, Dims: vectorDims, Command: o.Command}
+	if len(o.Scanner.Command) > 0 {
+		scan := ScanOptions{Rows: n, Dims: vectorDims, Command: o.Scanner.Command}
 		if through, err = newScanThrough(ctx, scan, m.Codes, queries[:1]); err != nil {
 			return rung, err
 		}

@@ -17,7 +17,6 @@ import (
 
 func (a *app) benchLadder() *cobra.Command {
 	var o bench.LadderOptions
-	var scanner string
 	c := &cobra.Command{
 		Use:   "ladder",
 		Short: "Quality, speed, memory and files at growing sizes",
@@ -45,18 +44,14 @@ codes of 1,024 bits, without a store).`,
 				defer os.RemoveAll(folder)
 				o.Folder = folder
 			}
-			switch scanner {
-			case "auto":
-				program, err := os.Executable()
-				if err != nil {
-					return err
-				}
-				o.Command = []string{program, "scanner", "--threads", "1"}
-			case "off":
-			default:
-				return usage("--scanner %q is not known; choose auto or off", scanner)
+			a.scanner.serves = true
+			o.Overrides = a.embed.settings()
+			a.scanner.override(o.Overrides)
+			var err error
+			if o.Scanner, err = a.scanner.config(io.Discard); err != nil {
+				return err
 			}
-			o.Overrides, o.Clock = a.embed.settings(), time.Now
+			o.Clock = time.Now
 			o.Phase = func(title string) (coordinator.Progress, func()) { return a.bar(title, false) }
 			report, err := bench.Ladder(c.Context(), o)
 			if err != nil {
@@ -75,7 +70,6 @@ codes of 1,024 bits, without a store).`,
 	f.StringVar(&o.Shape, "shape", bench.ShapeOne, strings.Join(bench.LadderShapes(), ", "))
 	f.StringVar(&o.Folder, "folder", "", "where rungs are built and kept (default a temporary folder)")
 	f.IntVar(&o.Questions, "questions", 0, "questions of each kind at most (default all)")
-	f.StringVar(&scanner, "scanner", "auto", "a scanner process for the shape vectors: auto or off")
 	c.MarkFlagDirname("folder")
 	return c
 }

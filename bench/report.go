@@ -1,0 +1,431 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"recalld/memory"
+)
+
+// WriteReport writes one page of tables, and its charts beside it as SVG under
+// the page's name. The same results give the same bytes. It returns the names of
+// the files, the page first.
+func WriteReport(r *Results, page string) (files []string, err error) {
+	if filepath.Ext(page) != ".md" {
+		return nil, &memory.FieldError{Field: "out", Problem: memory.Shape(filepath.Base(page)) + " is no page", Limit: "a name that ends in .md", Next: "name one, such as docs/benchmarks/ladder.md"}
+	}
+	if len(r.Rungs) == 0 && len(r.Peers) == 0 {
+		return nil, errors.New("report: the files have no figures")
+	}
+	base := strings.TrimSuffix(filepath.Base(page), ".md")
+	w := &reportPage{r: r, base: base, folder: filepath.Dir(page), files: []string{page}}
+	if err := w.write(); err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	return w.files, os.WriteFile(page, []byte(w.out.String()), 0o644)
+}
+
+// reportPage is a page as it grows.
+type reportPage struct {
+	r            *Results
+	base, folder string
+	out          strings.Builder
+	files        []string
+}
+
+func (w *reportPage) write() error {
+	w.line("# The ladder: cost, quality and memory against size")
+	w.line("")
+	w.line("Made by `recalld bench report` from the files below; do not edit. [README.md](README.md) says how the other figures were measured.")
+	w.line("")
+	w.runs()
+	if len(w.r.Rungs) > 0 {
+		w.line("")
+		w.line("Records are generated in English, Japanese and Chinese, about twenty blocks each. Questions ask for statements that are hidden in them: `exact` in")
+		w.line("their words, `paraphrase` in words that share no content word with them, `tail_…` for those behind what the embedding window reads.")
+		w.line("Times are of the second of two equal recalls, so that embedding is not in them; `block` is what the block arm adds to the vector arm,")
+		w.line("`answer` a listing without any arm. Memory is the peak of a process, in MiB. The page cache is warm.")
+	}
+	for _, section := range []func() error{w.latency, w.slopes, w.quality, w.memory, w.neighbour, w.vectors, w.peers} {
+		if err := section(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *reportPage) line(text string) {
+	w.out.WriteString(text)
+	w.out.WriteByte('\n')
+}
+
+// table writes a table whose first row is its head; none when there is no other.
+func (w *reportPage) table(rows [][]string) {
+	if len(rows) < 2 {
+		return
+	}
+	w.line("")
+	for i, row := range rows {
+		w.line("| " + strings.Join(row, " | ") + " |")
+		if i == 0 {
+			w.line("|" + strings.Repeat("---|", len(row)))
+		}
+	}
+}
+
+// draw writes a chart and its place in the page; nothing when it has no line.
+func (w *reportPage) draw(c chart) error {
+	svg, err := c.svg()
+	if err != nil || svg == nil {
+		return err
+	}
+	name := w.base + "-" + c.name + ".svg"
+	path := filepath.Join(w.folder, name)
+	w.files = append(w.files, path)
+	w.line("")
+	w.line("![" + c.title + "](" + name + ")")
+	return os.WriteFile(path, svg, 0o644)
+}
+
+func (w *reportPage) runs() {
+	rows := [][]string{{"file", "measured", "version", "machine", "command"}}
+	for _, run := range w.r.Runs {
+		m := run.Machine
+		machine := strings.TrimPrefix(fmt.Sprintf("%s, %d cores, %s", m.CPU, m.Cores, m.Platform), ", ")
+		rows = append(rows, []string{run.Name, m.Date, m.Version, cell(machine), "`" + cell(m.Command) + "`"})
+	}
+	w.table(rows)
+}
+
+// cell keeps a text from ending a table's cell.
+func cell(text string) string {
+	return strings.NewReplacer("|", "/", "`", "'", "\n", " ").Replace(text)
+}
+
+// stored are the shapes over a store.
+func stored() []string { return []string{ShapeOne, ShapeZipf, ShapeTiny, ShapeNeighbour} }
+
+func (w *reportPage) latency() error {
+	arms := []string{recallLexical, recallVector, recallBlock, recallAnswer}
+	rows := [][]string{{"shape", "records", "blocks", "recall p50, ms", "p95", "p99", "lexical p50", "vector p50", "block p50", "answer p50", "first recall", "load"}}
+	whole := chart{name: "recall", title: "Recall, p50, all arms, against records", x: "records", y: "ms"}
+	parts := chart{name: "arms", title: "Parts of a recall in one cell, p50", x: "records", y: "ms"}
+	for _, shape := range stored() {
+		xs, ys := series(w.r.of(shape), func(r LadderRung) float64 { return r.RecallMS.P50 })
+		whole.lines = append(whole.lines, chartLine{name: shape, xs: xs, ys: ys}, fitted(FitCost(xs, ys), xs))
+		for _, r := range w.r.of(shape) {
+			row := []string{shape, count64(int64(r.Records)), count64(r.Blocks), ms(r.RecallMS.P50), ms(r.RecallMS.P95), ms(r.RecallMS.P99)}
+			for _, arm := range arms {
+				row = append(row, ms(r.ArmMS[arm].P50))
+			}
+			rows = append(rows, append(row, ms(r.FirstMS), fmt.Sprintf("%.1f", max(r.Load[0], r.Load[1]))))
+		}
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	for _, arm := range arms {
+		xs, ys := series(w.r.of(ShapeOne), func(r LadderRung) float64 { return r.ArmMS[arm].P50 })
+		parts.lines = append(parts.lines, chartLine{name: arm, xs: xs, ys: ys}, fitted(FitCost(xs, ys), xs))
+	}
+	w.line("")
+	w.line("## Latency")
+	w.table(rows)
+	if err := w.draw(whole); err != nil {
+		return err
+	}
+	return w.draw(parts)
+}
+
+func series(rungs []LadderRung, value func(LadderRung) float64) (xs, ys []float64) {
+	for _, r := range rungs {
+		xs, ys = append(xs, float64(r.Records)), append(ys, value(r))
+	}
+	return xs, ys
+}
+
+// Bytes that an arm reads for one row: a code of dims bits, a vector of dims
+// float32.
+func rowBytes(arm string, dims int) float64 {
+	if arm == recallBlock {
+		return float64(dims) / 8
+	}
+	return float64(dims) * 4
+}
+
+// slopes are fits of cost against what an arm reads.
+func (w *reportPage) slopes() error {
+	rows := [][]string{{"shape", "part", "sizes", "exponent", "intercept, ms", "slope", "read a question, at the largest"}}
+	for _, shape := range stored() {
+		rungs := w.r.of(shape)
+		if len(rungs) < 2 {
+			continue
+		}
+		largest := rungs[len(rungs)-1]
+		for _, part := range []string{recallAll, recallLexical, recallVector, recallBlock} {
+			unit, scale := "ms a million records", 1e6
+			size := func(r LadderRung) float64 { return float64(r.Records) }
+			read := ""
+			switch part {
+			case recallBlock:
+				unit, size = "ms a million blocks scanned", func(r LadderRung) float64 { return r.RowsScanned[recallBlock] }
+			case recallVector:
+				unit, size = "ms a million rows scanned", func(r LadderRung) float64 { return r.RowsScanned[recallVector] }
+			case recallLexical:
+				unit, size = "ms a million postings", func(r LadderRung) float64 { return r.Postings }
+				read = count64(int64(largest.Postings)) + " postings"
+			}
+			if part == recallBlock || part == recallVector {
+				n := size(largest)
+				read = fmt.Sprintf("%s rows, %s MB", count64(int64(n)), ms(float64(n*rowBytes(part, largest.Dims))/1e6))
+			}
+			var xs, ys []float64
+			for _, r := range rungs {
+				l := r.RecallMS
+				if part != recallAll {
+					l = r.ArmMS[part]
+				}
+				xs, ys = append(xs, size(r)), append(ys, l.P50)
+			}
+			f := FitCost(xs, ys)
+			if !f.OK {
+				continue
+			}
+			rows = append(rows, []string{shape, part, strconv.Itoa(len(rungs)), fmt.Sprintf("%.2f", f.Exponent), ms(f.Intercept), ms(f.Slope*scale) + " " + unit, read})
+		}
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	w.line("")
+	w.line("## Growth")
+	w.line("")
+	w.line("Of p50. The exponent is that of size in a power law (0: size costs nothing, 1: twice the size, twice the time), the intercept and the slope those of")
+	w.line("a straight line; both by least squares, and with few sizes not more than a summary. Dashed in the charts: the straight line.")
+	w.table(rows)
+	return nil
+}
+
+func (w *reportPage) quality() error {
+	rows := [][]string{{"shape", "records"}}
+	for _, kind := range needleKinds() {
+		rows[0] = append(rows[0], kind+" hit@1", "hit@10")
+	}
+	rows[0] = append(rows[0], "questions", "text of an answer, code points", "bytes of JSON", "degraded answers")
+	c := chart{name: "quality", title: "Answers that hold the needle, against their text", x: "code points of an answer", y: "share of all questions", linear: true}
+	for _, shape := range stored() {
+		for _, r := range w.r.of(shape) {
+			row := []string{shape, count64(int64(r.Records))}
+			asked := 0
+			for _, kind := range needleKinds() {
+				row = append(row, proportion(r.HitAt1[kind]), proportion(r.HitAt10[kind]))
+				asked += r.Questions[kind]
+			}
+			var degraded []string
+			for _, reason := range slices.Sorted(maps.Keys(r.Degraded)) {
+				degraded = append(degraded, fmt.Sprintf("%s: %d", reason, r.Degraded[reason]))
+			}
+			rows = append(rows, append(row, strconv.Itoa(asked), count64(int64(r.PayloadChars)), count64(int64(r.PayloadBytes)), cell(strings.Join(degraded, "; "))))
+			if shape == ShapeOne {
+				l := chartLine{name: count64(int64(r.Records)) + " records"}
+				for _, p := range r.Payload {
+					l.xs, l.ys = append(l.xs, p.Chars), append(l.ys, p.Hit)
+				}
+				c.lines = append(c.lines, l)
+			}
+		}
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	w.line("")
+	w.line("## Quality")
+	w.line("")
+	w.line("Reserved rows, which stand behind the ten, count in the chart and not in hit@10. The points of a line are answers of 1, 3, 5, 10 and 20 rows.")
+	w.table(rows)
+	return w.draw(c)
+}
+
+func (w *reportPage) memory() error {
+	rows := [][]string{{"shape", "records", "coordinator, MiB", "scanner, MiB", "coordinator while building", "truth, MB", "derived, MB", "bytes a record: text", "truth", "derived", "stores/s", "blocks/s", "derived built in, s"}}
+	c := chart{name: "memory", title: "Memory and files, one cell", x: "records", y: "MB"}
+	for _, shape := range stored() {
+		for _, r := range w.r.of(shape) {
+			rows = append(rows, []string{shape, count64(int64(r.Records)), whole(r.RSS["coordinator"]), whole(r.RSS["scanner"]), whole(r.RSS["coordinator_build"]), ms(r.Files["truth"]), ms(r.Files["derived"]),
+				whole(r.PerFile["text"]), whole(r.PerFile["truth"]), whole(r.PerFile["derived"]), whole(r.Stores), whole(r.BlockPer), ms(r.Derive)})
+		}
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	for _, name := range []string{"coordinator", "scanner"} {
+		xs, ys := series(w.r.of(ShapeOne), func(r LadderRung) float64 { return r.RSS[name] })
+		c.lines = append(c.lines, chartLine{name: "memory of the " + name, xs: xs, ys: ys})
+	}
+	for _, name := range []string{"truth", "derived"} {
+		xs, ys := series(w.r.of(ShapeOne), func(r LadderRung) float64 { return r.Files[name] })
+		c.lines = append(c.lines, chartLine{name: "files: " + name, xs: xs, ys: ys})
+	}
+	w.line("")
+	w.line("## Memory, files, building")
+	w.table(rows)
+	return w.draw(c)
+}
+
+func (w *reportPage) neighbour() error {
+	rows := [][]string{{"records of the neighbour", "of the small agent", "p50 alone, ms", "beside", "ratio", "p95 alone", "beside", "vectors scanned alone, beside", "blocks", "postings", "same answers"}}
+	pair := func(a, b float64) string { return count64(int64(a)) + ", " + count64(int64(b)) }
+	for _, r := range w.r.of(ShapeNeighbour) {
+		n := r.Neighbour
+		if n == nil {
+			continue
+		}
+		a, b := n.Alone, n.Beside
+		rows = append(rows, []string{count64(int64(r.Records)), count64(int64(n.Records)), ms(a.RecallMS.P50), ms(b.RecallMS.P50), fmt.Sprintf("%.2f", ratio(b.RecallMS.P50, a.RecallMS.P50)),
+			ms(a.RecallMS.P95), ms(b.RecallMS.P95), pair(a.RowsScanned[recallVector], b.RowsScanned[recallVector]), pair(a.RowsScanned[recallBlock], b.RowsScanned[recallBlock]),
+			pair(a.Postings, b.Postings), map[bool]string{true: "to the byte", false: "**no**"}[n.Same]})
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	w.line("")
+	w.line("## Beside a neighbour")
+	w.line("")
+	w.line("One agent is asked before and after another one's records are stored beside its own.")
+	w.table(rows)
+	return nil
+}
+
+func (w *reportPage) vectors() error {
+	rungs := w.r.of(ShapeVectors)
+	if len(rungs) == 0 {
+		return nil
+	}
+	rows := [][]string{{"rows", "bits", "path", "reading, ms", "kernel", "kernel to reading", "through a process", "hit@1 of planted rows"}}
+	c := chart{name: "vectors", title: "Scan of random codes, one thread, p50", x: "rows", y: "ms"}
+	for _, r := range rungs {
+		rows = append(rows, []string{count64(int64(r.Records)), strconv.Itoa(r.Dims), r.Path, ms(r.ArmMS["read"].P50), ms(r.ArmMS["kernel"].P50),
+			fmt.Sprintf("%.2f", ratio(r.ArmMS["kernel"].P50, r.ArmMS["read"].P50)), ms(r.ArmMS["plugin"].P50), proportion(r.HitAt1[askExact])})
+	}
+	var fits []string
+	for _, name := range []string{"read", "kernel", "plugin"} {
+		xs, ys := series(rungs, func(r LadderRung) float64 { return r.ArmMS[name].P50 })
+		f := FitCost(xs, ys)
+		c.lines = append(c.lines, chartLine{name: name, xs: xs, ys: ys}, fitted(f, xs))
+		if f.OK {
+			fits = append(fits, fmt.Sprintf("%s %s ms + %s ms a million rows, exponent %.2f", name, ms(f.Intercept), ms(f.Slope*1e6), f.Exponent))
+		}
+	}
+	w.line("")
+	w.line("## Codes alone")
+	w.table(rows)
+	if len(fits) > 0 {
+		w.line("")
+		w.line("Fits: " + strings.Join(fits, "; ") + ".")
+	}
+	return w.draw(c)
+}
+
+// peers are tables and a chart of each task.
+func (w *reportPage) peers() error {
+	type key struct {
+		task                       string
+		dims, k, threads, together int
+	}
+	groups := map[key][]PeerRow{}
+	var keys []key
+	for _, row := range w.r.Peers {
+		k := key{row.Task, row.Dims, row.K, row.Threads, row.Together}
+		if groups[k] == nil {
+			keys = append(keys, k)
+		}
+		groups[k] = append(groups[k], row)
+	}
+	if len(keys) > 0 {
+		w.line("")
+		w.line("## Peers")
+		w.line("")
+		w.line("The same vectors and questions, in turns, in one run. Times are of a call.")
+	}
+	for i, k := range keys {
+		title := fmt.Sprintf("%s, %d dimensions, k = %d, %d threads, %d queries a call", k.task, k.dims, k.k, k.threads, k.together)
+		w.line("")
+		w.line("### " + cell(title))
+		rows := [][]string{{"rows", "program", "p50, ms", "p95, ms", "best", "recall", "memory, MB", "p50, of recalld's"}}
+		c := chart{name: fmt.Sprintf("peers-%d", i+1), title: title, x: "rows", y: "ms, p50"}
+		for _, row := range groups[k] {
+			name := cell(strings.TrimSpace(row.Name + " " + row.Version))
+			rows = append(rows, []string{count64(int64(row.N)), name, ms(row.P50), ms(row.P95), ms(row.Best), proportion(row.Recall), whole(row.RSS), besideOurs(groups[k], row)})
+			at := slices.IndexFunc(c.lines, func(l chartLine) bool { return l.name == row.Name })
+			if at < 0 {
+				c.lines, at = append(c.lines, chartLine{name: row.Name}), len(c.lines)
+			}
+			c.lines[at].xs, c.lines[at].ys = append(c.lines[at].xs, float64(row.N)), append(c.lines[at].ys, row.P50)
+		}
+		slices.SortFunc(c.lines, func(a, b chartLine) int { return strings.Compare(a.name, b.name) })
+		w.table(rows)
+		if err := w.draw(c); err != nil {
+			return err
+		}
+	}
+	if len(w.r.Skipped) > 0 {
+		w.line("")
+		w.line("Left out:")
+		w.line("")
+		for _, s := range w.r.Skipped {
+			w.line(cell(fmt.Sprintf("- %s, %s: %s", s.Name, s.Task, s.Reason)))
+		}
+	}
+	return nil
+}
+
+// besideOurs is a program's time as a multiple of recalld's fastest at that size.
+func besideOurs(rows []PeerRow, row PeerRow) string {
+	for _, ours := range rows { // fastest first
+		if ours.N == row.N && strings.HasPrefix(ours.Name, "recalld") && ours.P50 > 0 {
+			return fmt.Sprintf("%.2f", row.P50/ours.P50)
+		}
+	}
+	return ""
+}
+
+// ms is a number with about three digits.
+func ms(x float64) string {
+	switch a := max(x, -x); {
+	case x == 0:
+		return ""
+	case a < 10:
+		return strconv.FormatFloat(x, 'f', 2, 64)
+	case a < 100:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	}
+	return count64(int64(x + .5))
+}
+
+func proportion(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
+
+func whole(x float64) string {
+	if x == 0 {
+		return ""
+	}
+	return count64(int64(x + .5))
+}
+
+// count64 is a whole number with commas between thousands.
+func count64(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, text = "-", text[1:]
+	}
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return sign + text
+}
