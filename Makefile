@@ -73,14 +73,28 @@ lint: ## gofmt, vet, staticcheck and the project's own rules
 	go tool staticcheck -tags $(TAGS) ./...
 	go test -tags $(TAGS) -count=1 $(GOTESTFLAGS) ./internal/lint/...
 
-# LOCOMO names the folder of a dataset that is not part of the repository.
-bench: build ## every benchmark of the binary; LOCOMO=DIR adds retrieval quality
-	@for name in `$(BIN) bench --help | awk '/^Available Commands:/ { on = 1; next } /^$$/ { on = 0 } on { print $$1 }'`; do \
+# LOCOMO names the folder of a dataset that is not part of the repository. Rungs of
+# the ladder stay in RUNGS, with their figures and a page of charts.
+LADDER ?= 1000,10000
+RUNGS  ?= data/rungs
+
+bench: build ## every benchmark of the binary; LOCOMO=DIR adds retrieval quality, LADDER=1000,10000,100000 rungs
+	@mkdir -p "$(RUNGS)"; \
+	for name in `$(BIN) bench --help | awk '/^Available Commands:/ { on = 1; next } /^$$/ { on = 0 } on { print $$1 }'`; do \
 		set --; \
-		if [ "$$name" = quality ]; then \
+		case "$$name" in \
+		quality) \
 			if [ -z "$(LOCOMO)" ]; then echo "== quality: left out, give LOCOMO=DIR"; continue; fi; \
-			set -- --path "$(LOCOMO)"; \
-		fi; \
+			set -- --path "$(LOCOMO)";; \
+		ladder) \
+			for shape in one zipf tiny neighbour vectors; do \
+				echo "== ladder, $$shape"; \
+				$(BIN) bench ladder --records "$(LADDER)" --shape "$$shape" --folder "$(RUNGS)" --json > "$(RUNGS)/$$shape.json" || exit 1; \
+			done; \
+			$(BIN) bench report "$(RUNGS)"/*.json --out "$(RUNGS)/ladder.md" || exit 1; \
+			continue;; \
+		report|compare|peers) continue;; \
+		esac; \
 		echo "== $$name"; \
 		$(BIN) bench "$$name" "$$@" --json || exit 1; \
 	done
