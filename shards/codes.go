@@ -3,10 +3,18 @@ package shards
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 
+	"recalld/layout"
 	"recalld/memory"
+	"recalld/scanner/client"
 	"recalld/sqlite"
 )
 
@@ -32,21 +40,111 @@ type CodesOptions struct {
 	Log     *slog.Logger
 }
 
+func (o CodesOptions) withDefaults() (CodesOptions, error) {
+	if o.SealRows == 0 {
+		o.SealRows = 1_000_000
+	}
+	if o.SealBytes == 0 {
+		o.SealBytes = 64 << 20
+	}
+	o.MinRows = max(1, o.MinRows)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	o.Folder, err = filepath.Abs(o.Folder)
+	return o, err
+}
+
 // Codes is the derived matrices of one store: sign codes of blocks with their
 // int8 rows, and int8 codes of record vectors, held by a scanner process. It owns
 // one goroutine, which follows the change log, builds, seals and compacts, until
 // Close. Its methods may be called concurrently.
 type Codes struct {
-	store *sqlite.Store
-	opts  CodesOptions
+	store  *sqlite.Store
+	opts   CodesOptions
+	client *client.Client
+	wake   chan struct{}
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+
+	segmentBytes, valueBytes, pieceBytes int64
+
+	erasing atomic.Int32 // erasures that wait for work
+
+	// work is held by whoever makes files; it is taken before mu, and before a
+	// snapshot is opened.
+	work    turn
+	yielded int // builds that gave way in a row
+
+	// mu is held by whoever tells the scanner of changes. Nobody who holds it waits
+	// for a snapshot.
+	mu     turn
+	closed bool
+	begun  bool // the catalog was checked, and the names of all cells are known
+	// catalog is the generation in use; its Number is 0 before there is one.
+	catalog catalog
+	names   *directory
+	applied int64 // the log is taken over up to here
+	told    int64 // the scanner's state is at this change; none after it concerns it
+	unsure  bool  // it is not known what the scanner holds
+	down    error // why the scanner is not asked; nil when it is
+	// marks say what was brought by snapshots of which others may be older; what is
+	// not in them was read at or before floor.
+	marks        []mark
+	floor        int64
+	deltaRows    int64
+	deltaBytes   int64
+	deltaChanges int64
+	waiting      map[uint64]bool // agents with a record that only files can hold
+	forgotten    map[string]bool // names of files still to be removed
+	lost         []string        // files that went missing since a maker began
+	epoch        int             // counts how often everything was dropped
+	quarantines  int64           // files set aside
+	trouble      string          // see State
 }
 
 // OpenCodes opens the matrices of a store and starts their goroutine. What is
 // missing, outdated or damaged is built in the background; a folder or a process
-// that cannot be used is reported by [Codes.State]. Errors are those of the
-// store, and a *[memory.FieldError] for options that cannot work.
+// that cannot be used is reported by [Codes.State]. Errors are a
+// *[memory.FieldError] for options that cannot work.
 func OpenCodes(_ context.Context, store *sqlite.Store, o CodesOptions) (*Codes, error) {
-	return &Codes{store: store, opts: o}, nil
+	c, err := newCodes(store, o)
+	if err != nil {
+		return nil, fmt.Errorf("open the matrices: %w", err)
+	}
+	c.start()
+	return c, nil
+}
+
+func newCodes(store *sqlite.Store, o CodesOptions) (*Codes, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	processes, err := client.New(client.Options{Command: o.Command, Folder: o.Folder, TruthID: store.TruthID(), Runtime: o.Runtime, Stderr: o.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	truth := store.TruthID()
+	c := &Codes{
+		store: store, opts: o, client: processes, wake: make(chan struct{}, 1), work: newTurn(), mu: newTurn(),
+		segmentBytes: segmentBytes, valueBytes: valueBytes, pieceBytes: pieceBytes,
+		names:     newDirectory(func(name string) uint64 { return layout.Key(truth, name) }),
+		waiting:   make(map[uint64]bool),
+		forgotten: make(map[string]bool),
+	}
+	// Until it is checked, it tells how far back the log must be kept.
+	if k, err := readCatalog(o.Folder, o.Lean); err == nil && k.Truth == truth {
+		c.catalog = k
+	}
+	return c, nil
+}
+
+func (c *Codes) start() {
+	background, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.done.Go(func() { c.run(background) })
 }
 
 // Only is a part of a scope's records.
@@ -108,18 +206,6 @@ type RecordAnswer struct {
 	Over    bool  // there are more candidates than RecordQuery.Most, and none is here
 }
 
-// Blocks answers for exactly the snapshot. Errors: [ErrPassed] (ask again in a
-// newer snapshot), [ErrNotBuilt] (answer in the process), the kinds of
-// scanner/client (answer in the process and say so), and the context's.
-func (c *Codes) Blocks(context.Context, *sqlite.View, BlockQuery) (BlockAnswer, error) {
-	return BlockAnswer{}, ErrNotBuilt
-}
-
-// Records answers for exactly the snapshot, with the errors of [Codes.Blocks].
-func (c *Codes) Records(context.Context, *sqlite.View, RecordQuery) (RecordAnswer, error) {
-	return RecordAnswer{}, ErrNotBuilt
-}
-
 // CodesState is the matrices as an operator sees them. Rows are blocks and record
 // vectors together.
 type CodesState struct {
@@ -145,20 +231,6 @@ type CodesState struct {
 	Trouble string
 }
 
-// State reports the matrices as they are.
-func (c *Codes) State(context.Context) CodesState { return CodesState{} }
-
-// Verify reads every file of the generation in full and returns the names of those
-// that are damaged. With repair they are set aside and their cells built again.
-// progress, which may be nil, is told bytes.
-func (c *Codes) Verify(_ context.Context, _ bool, _ func(done, total int64)) (damaged []string, err error) {
-	return nil, nil
-}
-
-// Rebuild drops every file and builds the matrices from the store. Meanwhile
-// scopes are [ErrNotBuilt]. progress, which may be nil, is told bytes.
-func (c *Codes) Rebuild(context.Context, func(done, total int64)) error { return nil }
-
 // CompactReport says what a compaction did.
 type CompactReport struct {
 	FilesBefore, FilesAfter int
@@ -170,26 +242,92 @@ type CompactReport struct {
 	Amplification float64
 }
 
-// Compact merges the segments of each kind and model and leaves out dead rows. No
-// int8 row of a value file is written again, unless most of its file is of no use.
-func (c *Codes) Compact(context.Context, func(done, total int64)) (CompactReport, error) {
-	return CompactReport{}, nil
+// current is the generation in use.
+func (c *Codes) current() catalog {
+	c.mu.take()
+	defer c.mu.unlock()
+	return c.catalog
 }
 
-// Seal makes files of everything that the scanner holds beside them.
-func (c *Codes) Seal(context.Context) error { return nil }
+// started reports whether there is a generation to work on.
+func (c *Codes) started() bool {
+	c.mu.take()
+	defer c.mu.unlock()
+	return c.begun && !c.closed
+}
 
-// Erase returns once the codes and values of everything that the store has
-// deleted or changed are gone from every file, those that were set aside included
-// (DECISIONS 14).
-func (c *Codes) Erase(context.Context) error { return nil }
+// State reports the matrices as they are.
+func (c *Codes) State(ctx context.Context) CodesState {
+	var last int64
+	if view, err := c.store.ViewRecords(ctx); err == nil {
+		last = view.Seq()
+		_ = view.Close() // of a snapshot that was only asked for its number
+	}
+	c.mu.take()
+	defer c.mu.unlock()
+	k := c.catalog
+	s := CodesState{
+		Generation: k.Number, Sequence: k.Sequence, Applied: c.applied, Lag: max(0, last-c.applied),
+		Files: len(k.Segments) + len(k.Values), DeltaRows: c.deltaRows, DeltaBytes: c.deltaBytes,
+		Building: !c.begun || len(k.Missing) > 0, Restarts: max(0, c.client.Starts()-1), Trouble: c.trouble,
+	}
+	if c.down != nil && s.Trouble == "" && !errors.Is(c.down, errStarting) {
+		s.Trouble = c.down.Error()
+	}
+	for _, g := range k.Segments {
+		s.Bytes, s.Rows, s.Dead = s.Bytes+g.Bytes, s.Rows+g.Rows, s.Dead+g.Gone
+	}
+	for _, v := range k.Values {
+		s.Bytes, s.ValueBytes = s.Bytes+v.Bytes, s.ValueBytes+v.Bytes
+	}
+	for _, cell := range c.names.cells {
+		s.Total++
+		if c.begun && !k.Missing.contains(cell.Agent) && !c.names.refused[cell.Agent] && !c.waiting[cell.Agent] {
+			s.Built++
+		}
+	}
+	if items, err := os.ReadDir(filepath.Join(c.opts.Folder, quarantined)); err == nil {
+		s.Quarantined = len(items)
+	}
+	return s
+}
 
 // Sealed returns the change up to which the files hold everything. The log must
-// be kept from that change on.
-func (c *Codes) Sealed() int64 { return 0 }
+// be kept from that change on. Without files it is the largest number there is.
+func (c *Codes) Sealed() int64 {
+	k := c.current()
+	if k.Number == 0 {
+		return math.MaxInt64
+	}
+	return k.Sequence
+}
 
 // Wake tells the goroutine to look at once. It never waits.
-func (c *Codes) Wake() {}
+func (c *Codes) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
 
-// Close ends the goroutine after the step in hand, and the process.
-func (c *Codes) Close() error { return nil }
+// rowsAtClose is how many rows may be read again from the store at the next
+// start.
+const rowsAtClose = 20_000
+
+// Close ends the goroutine after the step in hand, and the process. What waits is
+// sealed when there is enough of it to slow the next start.
+func (c *Codes) Close() error {
+	c.stop()
+	c.done.Wait()
+	if c.started() && c.State(context.Background()).DeltaRows > rowsAtClose {
+		if err := c.Seal(context.Background()); err != nil {
+			c.opts.Log.Warn("codes that wait could not be sealed; the next start reads them again", "error", err)
+		}
+	}
+	c.work.take()
+	defer c.work.unlock()
+	c.mu.take()
+	c.closed = true
+	c.mu.unlock()
+	return c.client.Close()
+}

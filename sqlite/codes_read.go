@@ -251,3 +251,12 @@ func (v *View) CellOf(refs []memory.Ref) (map[memory.Ref]int64, error) {
 	}
 	return cells, nil
 }
+
+// CodedRows counts the blocks and record vectors of all models.
+func (v *View) CodedRows() (n int64, err error) {
+	err = v.query("SELECT (SELECT coalesce(sum(blocks), 0) FROM block_stats) + (SELECT coalesce(sum(memories + episodes), 0) FROM cell_stats WHERE model > 0)", nil, func(r row) error {
+		n = r.int(0)
+		return nil
+	})
+	return n, err
+}

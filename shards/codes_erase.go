@@ -1,0 +1,146 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"recalld/layout"
+)
+
+// Erase returns once the codes and values of everything that the store has
+// deleted or changed are gone from every file, those that were set aside included
+// (DECISIONS 14). A build in hand gives way to it.
+func (c *Codes) Erase(ctx context.Context) error {
+	c.erasing.Add(1)
+	err := c.work.lock(ctx)
+	c.erasing.Add(-1)
+	if err != nil {
+		return fmt.Errorf("erase from the matrices: %w", err)
+	}
+	defer c.work.unlock()
+	begun, err := c.load(ctx)
+	if err == nil && begun {
+		err = c.erase(ctx)
+		for try := 1; try < maxTries; try++ {
+			var bad *badFile
+			if !errors.As(err, &bad) {
+				break
+			}
+			if err = c.setAside(ctx, bad); err == nil {
+				err = c.erase(ctx)
+			}
+		}
+	}
+	if err == nil {
+		err = emptyQuarantine(c.opts.Folder)
+	}
+	if err != nil {
+		return fmt.Errorf("erase from the matrices: %w", err)
+	}
+	return nil
+}
+
+// erase is Erase with c.work held, but for what was set aside.
+func (c *Codes) erase(ctx context.Context) error {
+	m, err := c.newMaker(ctx)
+	if err != nil {
+		return err
+	}
+	changed, err := m.eraseAll()
+	if err != nil {
+		return errors.Join(err, m.abandon())
+	}
+	if !changed {
+		return c.removeForgotten()
+	}
+	return c.commit(m)
+}
+
+func (m *maker) eraseAll() (changed bool, err error) {
+	if err := m.buryErased(); err != nil {
+		return false, err
+	}
+	for _, s := range slices.Clone(m.next.Segments) {
+		if !s.Erase {
+			continue
+		}
+		changed = true
+		if err := m.merge([]segmentEntry{s}, nil); err != nil {
+			return false, err
+		}
+	}
+	for _, model := range m.next.Models {
+		loose := slices.ContainsFunc(m.next.Values, func(v valuesEntry) bool { return v.Model == model.ID && v.Loose })
+		if !loose {
+			continue
+		}
+		changed = true
+		if err := m.eraseLoose(model); err != nil {
+			return false, err
+		}
+	}
+	return changed, nil
+}
+
+// buryErased marks the rows of texts that were deleted or changed since the files
+// were made. The log is not taken over by it.
+func (m *maker) buryErased() error {
+	for after, n := m.next.Sequence, changesPerSeal; n == changesPerSeal; {
+		changes, err := m.readLog(after, changesPerSeal)
+		if err != nil {
+			return err
+		}
+		erased := slices.DeleteFunc(changes.records, func(t touchedCodes) bool { return !t.erased })
+		if err := m.bury(m.tombs(erased), len(m.next.Segments)); err != nil {
+			return err
+		}
+		after, n = changes.last, changes.n
+	}
+	return nil
+}
+
+// eraseLoose writes the loose value files of a model anew, without the slots to
+// which no live row points.
+func (m *maker) eraseLoose(model codedModel) error {
+	used, err := m.pointed(model.ID)
+	if err != nil {
+		return err
+	}
+	var kept []valuesEntry
+	for _, v := range m.next.Values {
+		if v.Model == model.ID && v.Loose {
+			in := used[v.Number]
+			if in == nil {
+				continue // nothing points at it
+			}
+			if v, err = m.eraseSlots(model, v, in); err != nil {
+				return err
+			}
+		}
+		kept = append(kept, v)
+	}
+	m.next.Values = kept
+	return nil
+}
+
+func (m *maker) eraseSlots(model codedModel, v valuesEntry, used *roaring.Bitmap) (valuesEntry, error) {
+	values, err := layout.OpenValues(m.c.opts.Folder, v.Name, m.next.source(model))
+	if err != nil {
+		return v, inFile(v.Name, err)
+	}
+	unused := roaring.New()
+	unused.AddRange(0, uint64(v.Slots))
+	unused.AndNot(used)
+	name, err := values.Erase(m.ctx, m.c.opts.Folder, unused.ToArray())
+	if err := errors.Join(inFile(v.Name, err), values.Close()); err != nil {
+		return v, err
+	}
+	v.Name, v.Loose = name, false
+	m.made = append(m.made, name)
+	v.Bytes, err = fileBytes(m.c.opts.Folder, name)
+	return v, err
+}
