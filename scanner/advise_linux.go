@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -55,4 +56,16 @@ func anonymous() uint64 {
 		}
 	}
 	return 0
+}
+
+// lockPages keeps pages in memory until they are unmapped.
+func lockPages(mapped []byte) error { return unix.Mlock(mapped) }
+
+// lockLimit says how many bytes the process may lock, and how to change that.
+func lockLimit() string {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil || limit.Cur == unix.RLIM_INFINITY {
+		return ""
+	}
+	return fmt.Sprintf(" (RLIMIT_MEMLOCK is %d bytes; raise it with ulimit -l or LimitMEMLOCK=, or go without locking)", limit.Cur)
 }

@@ -2,7 +2,10 @@
 
 package scanner
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Advice about pages is given on Linux alone; elsewhere the first scan reads
 // them.
@@ -10,3 +13,5 @@ func populate(context.Context, []byte)    {}
 func adviseRandom([]byte)                 {}
 func prefetch(_ []byte, _ int64, _ int64) {}
 func anonymous() uint64                   { return 0 }
+func lockPages([]byte) error              { return errors.New("it is not done on this system") }
+func lockLimit() string                   { return "" }

@@ -20,6 +20,7 @@ type file struct {
 	segment  *layout.Segment
 	values   *layout.Values
 	verified []atomic.Bool // of a segment, as there
+	locked   atomic.Bool   // whether a segment's pages are
 	leases   int
 }
 

@@ -53,7 +53,7 @@ type reading struct {
 // full. After an error the turn is gone.
 func (r *reading) add(ctx context.Context, bytes int64) error {
 	r.bytes += bytes
-	if r.bytes < turnBytes && ctx.Err() == nil {
+	if r.bytes < r.turn.of.quantum && ctx.Err() == nil {
 		return nil
 	}
 	bytes, r.bytes = r.bytes, 0

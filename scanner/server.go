@@ -2,6 +2,8 @@ package scanner
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -17,9 +19,10 @@ import (
 type Server struct {
 	scannerv1.UnimplementedScannerServer
 
-	passes passes
-	turns  *turns
-	clock  func() time.Time
+	passes  passes
+	turns   *turns
+	clock   func() time.Time
+	locking locking
 
 	change sync.Mutex // held by Open, Publish and Apply
 
@@ -40,6 +43,8 @@ type Server struct {
 type Options struct {
 	Threads int              // goroutines that compare rows at a time, 0 for as many as there are processors
 	Clock   func() time.Time // of what [Server.Stats] reports; nil: the machine's
+	Lock    bool             // whether codes are locked in memory, as far as the system lets it
+	Log     io.Writer        // for what it does not; nil: only [Server.Stats] says so
 }
 
 // NewServer returns a server that waits for Open.
@@ -53,6 +58,14 @@ func NewServer(o Options) *Server {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{clock: o.Clock, turns: newTurns(o.Threads, o.Clock), files: make(map[fileKey]*file), ctx: ctx, stop: stop}
 	s.passes.serve(s, o.Threads)
+	if o.Lock {
+		s.locking.pages = lockPages
+	}
+	s.locking.say = func(problem string) {
+		if o.Log != nil {
+			fmt.Fprintln(o.Log, "scanner:", problem)
+		}
+	}
 	return s
 }
 
@@ -116,7 +129,8 @@ func (s *Server) install(next *state) {
 	}
 }
 
-// populate reads the codes of the newest generation into memory.
+// populate reads the codes of the newest generation into memory, and locks them
+// there when that is wanted.
 func (s *Server) populate() {
 	st, err := s.enter()
 	if err != nil {
@@ -128,6 +142,7 @@ func (s *Server) populate() {
 			populate(s.ctx, f.mapped())
 		}
 	}
+	s.locking.lock(st.lease.files)
 }
 
 // Apply implements the service.

@@ -19,9 +19,12 @@ func (s *Server) Stats(context.Context, *scannerv1.StatsRequest) (*scannerv1.Sta
 	reply := &scannerv1.StatsReply{State: st.wire(), Process: int64(os.Getpid()), Scans: s.scans.Load(), RowsScanned: s.scanned.Load(),
 		Ranks: s.ranks.Load(), RecordsScanned: s.ranked.Load(), Passes: s.passes.passed.Load(), CoalescedQueries: s.passes.shared.Load(),
 		PassSeconds: time.Duration(s.passes.nanoseconds.Load()).Seconds(), WaitSeconds: waited.Seconds(), Turns: turns,
-		BytesScanned: s.passes.bytes.Load(), AnonymousBytes: anonymous()}
+		BytesScanned: s.passes.bytes.Load(), AnonymousBytes: anonymous(), LockProblem: s.locking.trouble()}
 	for _, f := range st.lease.files {
 		reply.MappedBytes += uint64(len(f.mapped()))
+		if f.locked.Load() {
+			reply.LockedBytes += uint64(len(f.mapped()))
+		}
 	}
 	for _, m := range st.models {
 		reply.Segments += uint64(len(m.segments) + len(m.records))

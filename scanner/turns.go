@@ -23,7 +23,8 @@ const (
 // A turn that is wanted while n other agents want one waits for those that are
 // taken and for at most turnBytes, and what is left of one tile, of each of the n.
 type turns struct {
-	clock func() time.Time
+	clock   func() time.Time
+	quantum int64 // turnBytes
 
 	mu     sync.Mutex
 	free   int
@@ -46,12 +47,13 @@ type share struct {
 // turn is the right to keep one processor busy.
 type turn struct {
 	of    *turns
+	agent uint64
 	share *share        // nil: of maintenance
 	ready chan struct{} // closed when it is given
 }
 
 func newTurns(processors int, clock func() time.Time) *turns {
-	return &turns{clock: clock, free: processors, shares: make(map[uint64]*share)}
+	return &turns{clock: clock, quantum: turnBytes, free: processors, shares: make(map[uint64]*share)}
 }
 
 // take waits for a turn. It is given back with end.
@@ -62,13 +64,13 @@ func (s *turns) take(ctx context.Context, agent uint64, batch bool) (*turn, erro
 
 // want gets in line.
 func (s *turns) want(agent uint64, batch bool) *turn {
-	t := &turn{of: s}
+	t := &turn{of: s, agent: agent}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !batch {
 		t.share = s.shares[agent]
 		if t.share == nil {
-			t.share = &share{agent: agent, left: turnBytes}
+			t.share = &share{agent: agent, left: s.quantum}
 			s.shares[agent] = t.share
 		}
 	}
@@ -105,13 +107,8 @@ func (s *turns) give() {
 
 func (s *turns) note(t *turn) {
 	s.given++
-	if s.seen == nil {
-		return
-	}
-	if t.share == nil {
-		s.seen(0, true)
-	} else {
-		s.seen(t.share.agent, false)
+	if s.seen != nil {
+		s.seen(t.agent, t.share == nil)
 	}
 }
 
@@ -120,7 +117,7 @@ func (s *turns) first() *turn {
 	for len(s.ring) > 0 {
 		next := s.ring[0]
 		if next.left <= 0 {
-			next.left = min(next.left+turnBytes, turnBytes)
+			next.left = min(next.left+s.quantum, s.quantum)
 			s.ring = append(s.ring[1:], next)
 			continue
 		}
@@ -214,17 +211,24 @@ func (t *turn) end(bytes int64) {
 // some left, else when it is its turn again. After an error the turn is given
 // back.
 func (t *turn) next(ctx context.Context, bytes int64) error {
-	s := t.of
-	s.mu.Lock()
 	if err := ctx.Err(); err != nil {
-		s.back(t)
-		s.mu.Unlock()
+		t.end(bytes)
 		return err
 	}
-	if t.goesOn(bytes) {
-		s.note(t)
-		s.mu.Unlock()
+	if t.goOn(bytes) {
 		return nil
+	}
+	return t.wait(ctx)
+}
+
+// goOn reports whether a turn goes on; else it is back in line.
+func (t *turn) goOn(bytes int64) bool {
+	s := t.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.mayGoOn(bytes) {
+		s.note(t)
+		return true
 	}
 	s.free++
 	if t.share != nil {
@@ -232,17 +236,16 @@ func (t *turn) next(ctx context.Context, bytes int64) error {
 	}
 	s.queue(t)
 	s.give()
-	s.mu.Unlock()
-	return t.wait(ctx)
+	return false
 }
 
-func (t *turn) goesOn(bytes int64) bool {
+func (t *turn) mayGoOn(bytes int64) bool {
 	others := len(t.of.ring) > 0
 	if t.share == nil {
 		return !others
 	}
 	if !others {
-		t.share.left = turnBytes
+		t.share.left = t.of.quantum
 		return true
 	}
 	t.share.left -= bytes

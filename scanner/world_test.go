@@ -45,12 +45,15 @@ type world struct {
 func newWorld(t *testing.T, seed uint64, dims int) *world {
 	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), dims: dims, dir: t.TempDir(), server: NewServer(Options{Threads: 2}), truth: make(map[memory.Ref]record)}
 	t.Cleanup(w.server.Close)
-	if _, err := w.server.Open(t.Context(), &scannerv1.OpenRequest{Folder: w.dir, TruthId: truthID}); err != nil {
-		t.Fatal(err)
-	}
+	w.open()
 	identity := sha256.Sum256([]byte("model"))
 	w.publish = &scannerv1.PublishRequest{Generation: 1, Sequence: 10, Models: []*scannerv1.Model{{Number: modelNumber, Identity: identity[:], Dims: uint32(dims)}}}
 	return w
+}
+
+func (w *world) open() {
+	_, err := w.server.Open(w.t.Context(), &scannerv1.OpenRequest{Folder: w.dir, TruthId: truthID})
+	w.must(err)
 }
 
 func (w *world) source() layout.Source {

@@ -21,6 +21,7 @@ type Options struct {
 	TruthID string   // of the store
 	Runtime string   // an existing folder for sockets, with a path of at most 60 bytes
 
+	Lock         bool          // whether codes are locked in memory: the program gets --mlock as well
 	Stderr       io.Writer     // what the process writes there; nil: nowhere
 	StartTimeout time.Duration // for a process to come up and take everything; 0: a minute
 	HangTimeout  time.Duration // for a sign of life after a call ran into its deadline; 0: 5 s

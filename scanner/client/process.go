@@ -46,6 +46,9 @@ func (o *Options) launch() (*process, error) {
 		return nil, errors.Join(fmt.Errorf("make a folder for the scanner's socket: %w", err), writing.Close())
 	}
 	command := exec.Command(o.Command[0], o.Command[1:]...)
+	if o.Lock {
+		command.Args = append(command.Args, "--mlock")
+	}
 	command.Env = append(os.Environ(), scanner.Lifeline+"="+scanner.LifelineFD, plugin.EnvUnixSocketDir+"="+sockets)
 	command.ExtraFiles = []*os.File{reading}
 	p := &process{command: command, lifeline: writing, sockets: sockets, plugin: plugin.NewClient(&plugin.ClientConfig{

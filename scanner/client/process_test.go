@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,7 +23,7 @@ import (
 // TestMain lets the test's own program be the scanner, a process like any other.
 func TestMain(m *testing.M) {
 	if os.Getenv(scanner.Handshake().MagicCookieKey) != "" {
-		scanner.Serve(scanner.Options{})
+		scanner.Serve(scanner.Options{Lock: slices.Contains(os.Args, "--mlock")})
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -401,6 +402,27 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	if _, err := c.Stats(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// A process that is to lock codes does, or says why not.
+func TestCodesAreLocked(t *testing.T) {
+	dir := t.TempDir()
+	o := options(t, dir)
+	o.Lock = true
+	c := newClient(t, o)
+	ctx := soon(t)
+	if _, err := c.Publish(ctx, published(1, segment(t, dir, 9))); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		stats, err := c.Stats(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stats.GetLockedBytes() == stats.GetMappedBytes() || stats.GetLockProblem() != "" {
+			break // the process does it in the background
+		}
 	}
 }
 

@@ -1,0 +1,280 @@
+package scanner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+
+	"recalld/layout"
+	"recalld/memory"
+	scannerv1 "recalld/proto/recalld/scanner/v1"
+	"recalld/scanner/kernel"
+)
+
+// crowd is a world whose processor the test holds, so that passes stand still
+// until it lets go.
+type crowd struct {
+	*world
+	held  *turn
+	order []uint64 // agents whose turns began
+	wait  sync.WaitGroup
+}
+
+func newCrowd(t *testing.T, seed uint64) *crowd {
+	w := newWorld(t, seed, 64)
+	w.server.Close()
+	w.server = NewServer(Options{Threads: 1})
+	t.Cleanup(w.server.Close)
+	w.open()
+	return &crowd{world: w}
+}
+
+func (c *crowd) hold() {
+	held, err := c.server.turns.take(c.t.Context(), 99, false)
+	c.must(err)
+	c.held = held
+	c.server.turns.seen = func(agent uint64, _ bool) { c.order = append(c.order, agent) }
+}
+
+// scan begins a scan.
+func (c *crowd) scan(ctx context.Context, r *scannerv1.ScanRequest, then func(*scannerv1.ScanReply, error)) {
+	c.wait.Go(func() { then(c.server.Scan(ctx, r)) })
+}
+
+// until waits for something that another goroutine is about to do.
+func (c *crowd) until(done func() bool) {
+	for !done() {
+		if c.t.Context().Err() != nil {
+			c.t.Fatal("it does not happen")
+		}
+		runtime.Gosched()
+	}
+}
+
+// waiting is how many scans wait for the pass before theirs to end, of so many
+// groups.
+func (c *crowd) waiting() (scans, groups int) {
+	p := &c.server.passes
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, same := range p.groups {
+		for _, g := range same {
+			groups++
+			scans += len(g.waiting)
+		}
+	}
+	return scans, groups
+}
+
+// Scans that come while a pass over the same rows runs go together afterwards,
+// and get what they would get alone.
+//
+// DECISIONS 1, 2
+func TestScansShareAPass(t *testing.T) {
+	c := newCrowd(t, 11)
+	var records []record
+	for range 60 {
+		records = append(records, c.record())
+	}
+	c.addSegment(records, nil)
+	c.doPublish()
+	first := c.request()
+	var requests []*scannerv1.ScanRequest
+	queries := 0
+	for i := range 20 {
+		r := c.request()
+		r.Scope, r.PerParent, r.Only, r.Batch = first.Scope, first.PerParent, first.Only, first.Batch
+		r.Most = uint64([]int{0, 1000, 1}[i%3])
+		requests = append(requests, r)
+		if r.GetMost() != 1 {
+			queries += len(r.GetQueries())
+		}
+	}
+	other := proto.CloneOf(requests[0])
+	other.Scope.Agent = 3 - other.GetScope().GetAgent()
+	requests = append(requests, other)
+	var alone []*scannerv1.ScanReply
+	for _, r := range requests {
+		reply, err := c.server.Scan(t.Context(), r)
+		c.must(err)
+		alone = append(alone, reply)
+	}
+	before, err := c.server.Stats(t.Context(), nil)
+	c.must(err)
+	c.hold()
+	c.scan(t.Context(), first, func(_ *scannerv1.ScanReply, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	c.until(func() bool { _, groups := c.waiting(); return groups == 1 })
+	c.until(func() bool { scans, _ := c.waiting(); return scans == 0 })
+	for i, r := range requests {
+		c.scan(t.Context(), r, func(got *scannerv1.ScanReply, err error) {
+			if err != nil || !proto.Equal(got, alone[i]) {
+				t.Errorf("request %d, %s\ntogether %s, %v\nalone    %s", i, prototext.Format(r), prototext.Format(got), err, prototext.Format(alone[i]))
+			}
+		})
+	}
+	over := 0
+	for _, reply := range alone {
+		if reply.GetOver() {
+			over++
+		}
+	}
+	if over == 0 {
+		t.Fatal("no request is over: the world is too small")
+	}
+	c.until(func() bool { // those over a limit are answered at once
+		scans, groups := c.waiting()
+		return groups == 2 && scans == len(requests)-1-over
+	})
+	c.held.end(0)
+	c.wait.Wait()
+	after, err := c.server.Stats(t.Context(), nil)
+	c.must(err)
+	passes := after.GetPasses() - before.GetPasses()
+	if least := uint64(2 + (queries+kernel.MaxQueries-1)/kernel.MaxQueries); passes < least || passes > least+3 || after.GetCoalescedQueries() < uint64(queries)-kernel.MaxQueries {
+		t.Errorf("%d passes, at least %d were needed; %d queries shared one of %d", passes, least, after.GetCoalescedQueries(), queries)
+	}
+}
+
+// A scan that ends early disturbs nobody with whom it shares a pass; a pass that
+// nobody waits for any more ends.
+func TestCancelledScanDisturbsNobody(t *testing.T) {
+	c := newCrowd(t, 12)
+	rec := record{layout.Cell{Agent: 1}, memory.Ref{Kind: memory.KindMemory, ID: 1}, []block{{code: c.code()}}}
+	c.addSegment([]record{rec}, nil)
+	c.doPublish()
+	r := &scannerv1.ScanRequest{Sequence: 10, Model: modelNumber, Scope: &scannerv1.Scope{Agent: 1}, Queries: []*scannerv1.Query{{Code: c.code(), Rows: 1}}}
+	c.hold()
+	cancels := make([]context.CancelFunc, 5)
+	errs := make([]error, 5)
+	start := func(i int) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancels[i] = cancel
+		c.scan(ctx, r, func(reply *scannerv1.ScanReply, err error) {
+			if errs[i] = err; err == nil && len(reply.GetAnswers()[0].GetRows()) != 1 {
+				t.Errorf("scan %d: %v", i, reply)
+			}
+		})
+	}
+	start(0) // its pass waits for the processor, and the others for its pass
+	c.until(func() bool { scans, groups := c.waiting(); return groups == 1 && scans == 0 })
+	for i := 1; i < 5; i++ {
+		start(i)
+	}
+	c.until(func() bool { scans, _ := c.waiting(); return scans == 4 })
+	cancels[0]() // nobody waits for the first pass any more: the second begins
+	c.until(func() bool { scans, _ := c.waiting(); return scans == 0 })
+	cancels[2]()
+	c.held.end(0)
+	c.wait.Wait()
+	for i, err := range errs {
+		cancels[i]()
+		if gone := i == 0 || i == 2; gone != (err != nil) {
+			t.Errorf("scan %d: %v", i, err)
+		}
+	}
+	c.server.passes.tasks.Wait()
+	if scans, groups := c.waiting(); scans != 0 || groups != 0 {
+		t.Errorf("%d scans and %d groups are left", scans, groups)
+	}
+}
+
+// A small agent's scan beside those of large ones waits for one turn of each, not
+// for their passes; maintenance waits for all, and one pass of it for another.
+//
+// DECISIONS 1
+func TestSmallScansDoNotWaitForLargeOnes(t *testing.T) {
+	c := newCrowd(t, 13)
+	const tiles = 3
+	w, err := layout.Create(c.dir, layout.Spec{Source: c.source(), Kind: layout.Signs, Lean: true, Sequence: 10, Lineage: 1})
+	c.must(err)
+	id := int64(0)
+	for agent, rows := range []int{tiles * kernel.TileRows, tiles * kernel.TileRows, tiles * kernel.TileRows, tiles * kernel.TileRows, 10} {
+		for range rows {
+			id++
+			c.must(w.Add(layout.Row{Cell: layout.Cell{Agent: uint64(agent) + 1}, Ref: memory.Ref{Kind: memory.KindMemory, ID: id}, Code: []byte{1, 2, 3, 4, 5, 6, 7, 8}}))
+		}
+	}
+	name, err := w.Finish()
+	c.must(err)
+	c.publish.Segments = []*scannerv1.Segment{{Model: modelNumber, Name: name}}
+	c.doPublish()
+	c.server.turns.quantum = kernel.TileRows * 8
+	c.hold()
+	for i, r := range []struct {
+		agent uint64
+		batch bool
+	}{{3, true}, {4, true}, {1, false}, {2, false}, {5, false}} {
+		c.scan(t.Context(), &scannerv1.ScanRequest{Sequence: 10, Model: modelNumber, Scope: &scannerv1.Scope{Agent: r.agent}, Batch: r.batch,
+			Queries: []*scannerv1.Query{{Code: make([]byte, 8), Rows: 1}}}, func(_ *scannerv1.ScanReply, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		c.until(func() bool { // each is in line before the next one begins, or waits for maintenance to end
+			s := c.server.turns
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			_, groups := c.waiting()
+			return groups == i+1 && (r.batch || len(s.ring) == i-1) && len(s.batch) == 1
+		})
+	}
+	c.held.end(0)
+	c.wait.Wait()
+	small := slices.Index(c.order, 5)
+	if small > 2 {
+		t.Errorf("the small scan is in place %d: %v", small, c.order)
+	}
+	last := func(agent uint64) int { return len(c.order) - 1 - slices.Index(reversed(c.order), agent) }
+	for _, agent := range []uint64{3, 4} {
+		if before := slices.Index(c.order, agent); before < last(1) || before < last(2) {
+			t.Errorf("maintenance did not wait: %v", c.order)
+		}
+	}
+	if last(3) > slices.Index(c.order, 4) && last(4) > slices.Index(c.order, 3) {
+		t.Errorf("two passes of maintenance ran at a time: %v", c.order)
+	}
+}
+
+func reversed(s []uint64) []uint64 {
+	s = slices.Clone(s)
+	slices.Reverse(s)
+	return s
+}
+
+// One damaged file is the error of every scan of the pass.
+func TestSharedDamageIsEverybodysError(t *testing.T) {
+	c := newCrowd(t, 14)
+	rec := record{layout.Cell{Agent: 1}, memory.Ref{Kind: memory.KindMemory, ID: 1}, []block{{code: c.code()}}}
+	c.addSegment([]record{rec}, nil)
+	c.damage(c.publish.GetSegments()[0].GetName(), layout.HeaderBytes)
+	c.doPublish()
+	c.hold()
+	var mu sync.Mutex
+	var errs error
+	for range 4 {
+		c.scan(t.Context(), &scannerv1.ScanRequest{Sequence: 10, Model: modelNumber, Scope: &scannerv1.Scope{Agent: 1}, Queries: []*scannerv1.Query{{Code: c.code(), Rows: 1}}},
+			func(reply *scannerv1.ScanReply, err error) {
+				if reason(err).GetReason() != scannerv1.Reason_REASON_FILE {
+					mu.Lock()
+					defer mu.Unlock()
+					errs = errors.Join(errs, fmt.Errorf("%v, %w", reply, err))
+				}
+			})
+	}
+	c.held.end(0)
+	c.wait.Wait()
+	if errs != nil {
+		t.Error(errs)
+	}
+}
