@@ -28,6 +28,8 @@ func ladderOf(recall []float64, hits string) *LadderReport {
 // Questions that are twice as slow each are twice as slow in every sample that
 // draws them in pairs, however much they differ among themselves; drawn apart they
 // are not.
+//
+// DECISIONS 31
 func TestIntervalsOfPairs(t *testing.T) {
 	var a, b, more []float64
 	for i := range 40 {

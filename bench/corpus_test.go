@@ -62,6 +62,8 @@ func TestCorpusHasTwentyBlocksARecord(t *testing.T) {
 
 // A needle's statement stands once in its record, a tail needle behind the first
 // node and before the cap of a record's blocks.
+//
+// BR-037, BR-167
 func TestNeedlesStandWhereTheySay(t *testing.T) {
 	model, err := embed.Open(embed.Config{Backend: "static"})
 	if err != nil {

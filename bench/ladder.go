@@ -71,7 +71,8 @@ type LadderRung struct {
 	Cells   int    `json:"cells,omitempty"`
 	Model   string `json:"model,omitempty"`
 	Dims    int    `json:"dims"`
-	Path    string `json:"path,omitempty"` // instructions of the shape vectors
+	Path    string `json:"path,omitempty"`    // instructions of the shape vectors
+	Scanner string `json:"scanner,omitempty"` // auto, or off: the coordinator compared by itself
 
 	RecallMS Latencies `json:"recall_ms"`
 	// ArmMS are recalls of parts: lexical; vector without blocks; vector_and_block;

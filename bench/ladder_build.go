@@ -44,6 +44,7 @@ type ladderState struct {
 	Store   float64 `json:"store_s"`
 	Block   float64 `json:"blocks_s"`
 	Derive  float64 `json:"derived_s"`
+	Codes   bool    `json:"codes"`   // what is derived holds the scanner's files
 	Peak    float64 `json:"peak_mb"` // of memory while building
 
 	Alone   *LadderSide `json:"alone,omitempty"` // of the shape neighbour, once measured
@@ -61,13 +62,21 @@ func (t *ladderTrial) run() (LadderRung, error) {
 	if err := t.begin(); err != nil {
 		return LadderRung{}, err
 	}
-	if !t.state.Built {
+	switch {
+	case !t.state.Built:
 		if err := t.build(); err != nil {
+			return LadderRung{}, err
+		}
+	case t.state.Codes != t.scanned():
+		if err := t.derive(); err != nil {
 			return LadderRung{}, err
 		}
 	}
 	return t.measure()
 }
+
+// scanned reports whether a scanner's process takes part.
+func (t *ladderTrial) scanned() bool { return !t.o.Scanner.Off && len(t.o.Scanner.Command) > 0 }
 
 // begin reads what the folder says, or makes it. A rung of other records is
 // refused: it would be measured as something that it is not.
@@ -284,7 +293,7 @@ func (t *ladderTrial) derive() error {
 	if err := t.with(nil, t.ready); err != nil {
 		return err
 	}
-	t.state.Derive = t.o.Clock().Sub(start).Seconds()
+	t.state.Derive, t.state.Codes = t.o.Clock().Sub(start).Seconds(), t.scanned()
 	return t.save()
 }
 

@@ -220,6 +220,11 @@ func (t *ladderTrial) describe(rung *LadderRung) error {
 	}
 	rung.Blocks, rung.Sets = status.Blocks.Blocks, status.Blocks.Records
 	rung.Model, rung.Dims = status.Model.Backend+"/"+status.Model.Name, status.Model.Dims
+	index, err := t.service.Index(t.ctx)
+	if err != nil {
+		return err
+	}
+	rung.Scanner = index.Codes.Scanner
 	list, err := t.service.Settings(t.ctx)
 	if err != nil {
 		return err

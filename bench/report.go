@@ -113,14 +113,14 @@ func stored() []string { return []string{ShapeOne, ShapeZipf, ShapeTiny, ShapeNe
 
 func (w *reportPage) latency() error {
 	arms := []string{recallLexical, recallVector, recallBlock, recallAnswer}
-	rows := [][]string{{"shape", "records", "blocks", "recall p50, ms", "p95", "p99", "lexical p50", "vector p50", "block p50", "answer p50", "first recall", "load"}}
+	rows := [][]string{{"shape", "records", "blocks", "scanner", "recall p50, ms", "p95", "p99", "lexical p50", "vector p50", "block p50", "answer p50", "first recall", "load"}}
 	whole := chart{name: "recall", title: "Recall, p50, all arms, against records", x: "records", y: "ms"}
 	parts := chart{name: "arms", title: "Parts of a recall in one cell, p50", x: "records", y: "ms"}
 	for _, shape := range stored() {
 		xs, ys := series(w.r.of(shape), func(r LadderRung) float64 { return r.RecallMS.P50 })
 		whole.lines = append(whole.lines, chartLine{name: shape, xs: xs, ys: ys}, fitted(FitCost(xs, ys), xs))
 		for _, r := range w.r.of(shape) {
-			row := []string{shape, count64(int64(r.Records)), count64(r.Blocks), ms(r.RecallMS.P50), ms(r.RecallMS.P95), ms(r.RecallMS.P99)}
+			row := []string{shape, count64(int64(r.Records)), count64(r.Blocks), r.Scanner, ms(r.RecallMS.P50), ms(r.RecallMS.P95), ms(r.RecallMS.P99)}
 			for _, arm := range arms {
 				row = append(row, ms(r.ArmMS[arm].P50))
 			}

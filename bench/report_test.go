@@ -34,7 +34,7 @@ func rungFor(shape string, records int) LadderRung {
 	at := 1 + 2*float64(records)/1_000
 	l := Latencies{P50: at, P95: 2 * at, P99: 3 * at}
 	r := LadderRung{
-		Shape: shape, Records: records, Blocks: 20 * int64(records), Dims: 256, RecallMS: l,
+		Shape: shape, Records: records, Blocks: 20 * int64(records), Dims: 256, Scanner: "off", RecallMS: l,
 		ArmMS:     map[string]Latencies{recallLexical: l, recallVector: l, recallBlock: l, recallAnswer: l, "read": l, "kernel": l},
 		Questions: map[string]int{askExact: 4}, HitAt1: map[string]float64{askExact: .75}, HitAt10: map[string]float64{askExact: 1},
 		Payload:     []LadderPayload{{1, 600, .5}, {10, 6_000, 1}},
@@ -104,7 +104,7 @@ func TestReportPage(t *testing.T) {
 	}
 	page := string(first["page.md"])
 	for _, want := range []string{
-		"| one | 1,000 | 20,000 | 3.00 | 6.00 | 9.00 |", "| one | 10,000 | 200,000 | 21.0 |", "to the byte", "- faiss, scan: not installed", "block scan_cap: 2", "a / b",
+		"| one | 1,000 | 20,000 | off | 3.00 | 6.00 | 9.00 |", "| one | 10,000 | 200,000 | off | 21.0 |", "to the byte", "- faiss, scan: not installed", "block scan_cap: 2", "a / b",
 		"| 1,000 | numpy 2 | 3.00 |  |  | 1.000 |  | 1.50 |", // of our 2 ms
 		"| one | recall | 2 | 0.85 | 1.00 | 2,000 ms a million records |",
 	} {
