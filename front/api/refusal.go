@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"recalld/access"
+	"recalld/front/guard"
 	"recalld/memory"
 	pb "recalld/proto/recalld/v1"
 )
@@ -31,6 +32,7 @@ func kinds() []kind {
 		{"too_new", memory.ErrTooNew, connect.CodeFailedPrecondition},
 		{"busy", memory.ErrBusy, connect.CodeUnavailable},
 		{"denied", access.ErrDenied, connect.CodePermissionDenied},
+		{"overloaded", guard.ErrOverloaded, connect.CodeResourceExhausted},
 		{"paused", memory.ErrPaused, connect.CodeFailedPrecondition},
 		{"deadline", context.DeadlineExceeded, connect.CodeDeadlineExceeded},
 		{"canceled", context.Canceled, connect.CodeCanceled},

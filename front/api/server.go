@@ -35,6 +35,9 @@ type Options struct {
 	Metrics *Metrics
 	// Presence counts who uses the server; nil: one that misses nobody.
 	Presence *Presence
+	// Queue is where calls wait for their turn; nil: nobody waits here, because a
+	// [guard.New] in front has one.
+	Queue *guard.Queue
 }
 
 // Server is an [http.Handler] that answers for a service: the calls of
@@ -73,7 +76,11 @@ func NewServer(service coordinator.Service, o Options) *Server {
 		options = append(options, connect.WithInterceptors(o.Metrics))
 		s.mux.Handle("GET /metrics", o.Metrics)
 	}
-	s.mux.Handle(recalldv1connect.NewMemoryServiceHandler(handler{service}, options...))
+	path, calls := recalldv1connect.NewMemoryServiceHandler(handler{service}, options...)
+	if o.Queue != nil {
+		calls = queued(calls, o.Queue, o.Metrics, options...)
+	}
+	s.mux.Handle(path, calls)
 	s.mux.HandleFunc("GET /healthz", s.healthz)
 	s.mux.HandleFunc("GET /readyz", s.readyz)
 	s.mux.Handle("GET "+presencePath, o.Presence)

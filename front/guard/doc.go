@@ -1,8 +1,9 @@
 // Package guard stands between a network and a [coordinator.Service]: a
 // middleware that lets a request in when its Host, Origin and token are right
 // ([New]), a service that asks the client's grants before every call
-// ([Service]), folders that file operations cannot leave ([Folders]), and a
-// server with bounds on time, headers and connections ([Serve]).
+// ([Service]), folders that file operations cannot leave ([Folders]), a queue of
+// bounded length ([Queue]), and a server with bounds on time, headers and
+// connections ([Serve]).
 //
 // Invariants: a call without a known client is denied; a denied call never
 // reaches the service, so that a foreign agent looks the same whether it exists

@@ -2,23 +2,21 @@ package guard
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"recalld/access"
 )
 
-// Bounds of a guarded server where [Options] says nothing else.
-const (
-	// MaxBody is the largest body of a request, in bytes: the largest message of
-	// the API and what goes around it.
-	MaxBody = 16<<20 + 64<<10
-	// MaxConcurrent is how many requests are answered at once.
-	MaxConcurrent = 256
-)
+// MaxBody is the largest body of a request, in bytes, where [Options] says nothing
+// else: the largest message of the API and what goes around it.
+const MaxBody = 16<<20 + 64<<10
 
 // Options are what a guarded server is told.
 type Options struct {
@@ -33,11 +31,12 @@ type Options struct {
 	// Origins are the pages, beside the server's own, that may call it, such as
 	// https://console.example.
 	Origins []string
-	// MaxBody and MaxConcurrent are 0 for the package's.
-	MaxBody       int64
-	MaxConcurrent int
+	MaxBody int64 // 0 for the package's
+	// Queue is where requests wait for their turn; nil: one of the package's
+	// bounds. Health, figures and presence do not wait.
+	Queue *Queue
 	// Refused is told the reason of every refusal, for a counter; nil: nobody.
-	// Reasons are host, origin, token, grant, body, busy.
+	// Reasons are host, origin, token, grant, body, overloaded.
 	Refused func(reason string)
 	Log     *slog.Logger // refusals, from info on; nil: nowhere
 }
@@ -54,8 +53,8 @@ func New(next http.Handler, o Options) (http.Handler, error) {
 	if o.MaxBody == 0 {
 		o.MaxBody = MaxBody
 	}
-	if o.MaxConcurrent == 0 {
-		o.MaxConcurrent = MaxConcurrent
+	if o.Queue == nil {
+		o.Queue = NewQueue(0, 0)
 	}
 	if o.Refused == nil {
 		o.Refused = func(string) {}
@@ -67,14 +66,13 @@ func New(next http.Handler, o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &gate{next: next, o: o, places: places, slots: make(chan struct{}, o.MaxConcurrent)}, nil
+	return &gate{next: next, o: o, places: places}, nil
 }
 
 type gate struct {
 	next   http.Handler
 	o      Options
 	places places
-	slots  chan struct{} // one for each request that is being answered
 }
 
 // A refusal is an answer that keeps a request out.
@@ -120,19 +118,30 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, refusal{http.StatusRequestEntityTooLarge, "body", "resource_exhausted", fmt.Sprintf("the body has %d bytes (limit: %d); send less at once", r.ContentLength, g.o.MaxBody)})
 		return
 	}
-	select {
-	case g.slots <- struct{}{}:
-		defer func() { <-g.slots }()
-	default:
-		w.Header().Set("Retry-After", "1")
-		g.refuse(w, r, refusal{http.StatusServiceUnavailable, "busy", "unavailable", fmt.Sprintf("the server is answering %d requests, which is its limit; try again in a second", cap(g.slots))})
-		return
+	if !Exempt(r.URL.Path) {
+		leave, err := g.o.Queue.Enter(r.Context())
+		switch {
+		case errors.Is(err, ErrOverloaded):
+			w.Header().Set("Retry-After", strconv.Itoa(RetryAfter))
+			g.refuse(w, r, refusal{http.StatusTooManyRequests, "overloaded", "resource_exhausted", err.Error()})
+			return
+		case err != nil: // it is gone, or the server ends
+			g.refuse(w, r, refusal{http.StatusServiceUnavailable, "overloaded", "unavailable", "the request ended before its turn came; try again"})
+			return
+		}
+		defer leave()
 	}
 	// The service below sees who calls, and no token.
 	r = r.WithContext(WithClient(r.Context(), client))
 	r.Header.Del("Authorization")
 	r.Body = http.MaxBytesReader(w, r.Body, g.o.MaxBody)
 	g.next.ServeHTTP(w, r)
+}
+
+// Exempt reports whether a path is answered whatever waits: what asks after the
+// server, and what a front holds open for as long as it lives.
+func Exempt(path string) bool {
+	return slices.Contains([]string{"/healthz", "/readyz", "/metrics", "/present"}, path)
 }
 
 // client returns whose request it is, or the refusal.

@@ -213,41 +213,6 @@ func TestBodyWithoutALengthIsBounded(t *testing.T) {
 	}
 }
 
-// Requests over the limit are told so at once, and there is room again when one
-// has ended. Health is always answered.
-func TestTooManyRequests(t *testing.T) {
-	entered, leave := make(chan struct{}), make(chan struct{})
-	var reasons []string
-	h := mustNew(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/wait" {
-			entered <- struct{}{}
-			<-leave
-		}
-	}), Options{Anyone: access.NewClient("a", access.Read), MaxConcurrent: 2, Refused: func(reason string) { reasons = append(reasons, reason) }})
-	ended := make(chan int, 2)
-	for range 2 {
-		go func() { ended <- knock(h, func(r *http.Request) { r.URL.Path = "/wait" }).Code }()
-		<-entered
-	}
-	w := knock(h, nil)
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"unavailable"`) {
-		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
-	}
-	if w := knock(h, func(r *http.Request) { r.URL.Path = "/healthz" }); w.Code != 200 {
-		t.Errorf("/healthz: %d", w.Code)
-	}
-	if len(reasons) != 1 || reasons[0] != "busy" {
-		t.Errorf("reasons %v", reasons)
-	}
-	close(leave)
-	if a, b := <-ended, <-ended; a != 200 || b != 200 {
-		t.Errorf("the first two got %d and %d", a, b)
-	}
-	if w := knock(h, nil); w.Code != 200 {
-		t.Errorf("afterwards: %d", w.Code)
-	}
-}
-
 // What a refused request brought, in any place, is not in the log, and a request
 // that gets in leaves its token at the door.
 func TestLogHasNoSecrets(t *testing.T) {
