@@ -78,11 +78,14 @@ type LadderRung struct {
 	// ArmMS are recalls of parts: lexical; vector without blocks; vector_and_block;
 	// block, the difference of the two, question by question; answer, a listing of
 	// the newest rows, which asks no arm.
-	ArmMS   map[string]Latencies `json:"arm_ms"`
-	EmbedMS *Latencies           `json:"embed_ms,omitempty"` // of one question
-	OpenMS  float64              `json:"open_ms,omitempty"`  // of file and coordinator, derived files being there
-	ReadyMS float64              `json:"ready_ms,omitempty"` // until all of it is answered from them
-	FirstMS float64              `json:"first_ms,omitempty"` // of the first recall after that
+	ArmMS map[string]Latencies `json:"arm_ms"`
+	// CPU is the processor time of one recall on average, embedding included, by
+	// process, in milliseconds.
+	CPU     map[string]float64 `json:"cpu_ms,omitempty"`
+	EmbedMS *Latencies         `json:"embed_ms,omitempty"` // of one question
+	OpenMS  float64            `json:"open_ms,omitempty"`  // of file and coordinator, derived files being there
+	ReadyMS float64            `json:"ready_ms,omitempty"` // until all of it is answered from them
+	FirstMS float64            `json:"first_ms,omitempty"` // of the first recall after that
 
 	Questions map[string]int     `json:"questions"` // by kind
 	HitAt1    map[string]float64 `json:"hit_at_1"`

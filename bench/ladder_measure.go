@@ -187,7 +187,26 @@ func (t *ladderTrial) askWhole(rung *LadderRung, questions []ladderQuestion, tim
 		}
 		progress(int64(i+1), int64(len(questions)))
 	}
+	if err := t.compute(rung, questions); err != nil {
+		return count, err
+	}
 	return count, t.timeEmbedding(rung, questions)
+}
+
+// compute measures the processor time of a recall, which a busy machine disturbs
+// less than it does the clock.
+func (t *ladderTrial) compute(rung *LadderRung, questions []ladderQuestion) error {
+	before := processorTime()
+	for _, q := range questions {
+		if _, err := t.service.Recall(t.ctx, q.request()); err != nil {
+			return err
+		}
+	}
+	rung.CPU = map[string]float64{}
+	for name, seconds := range processorTime() {
+		rung.CPU[name] = round((seconds - before[name]) * 1000 / float64(len(questions)))
+	}
+	return nil
 }
 
 // payloadEvery is which questions are asked for other numbers of rows.
@@ -442,26 +461,65 @@ func (c *ladderCount) report(rung *LadderRung) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// childPeaks are the peaks, in MiB, of the processes that this one started; a
-// scanner is the only one. Empty where the system does not tell.
-func childPeaks() map[string]float64 {
-	peaks := map[string]float64{}
+// children are the processes that this one started; a scanner is the only one.
+// None where the system does not tell.
+func children() (pids []string) {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return peaks
+		return nil
 	}
 	for _, task := range tasks {
-		raw, err := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
-		if err != nil {
-			continue
+		if raw, err := os.ReadFile("/proc/self/task/" + task.Name() + "/children"); err == nil {
+			pids = append(pids, strings.Fields(string(raw))...)
 		}
-		for _, pid := range strings.Fields(string(raw)) {
-			if mb := peakOf(pid); mb > 0 {
-				peaks["scanner"] = max(peaks["scanner"], mb)
-			}
+	}
+	return pids
+}
+
+// childPeaks are the peaks of the scanner's memory, in MiB.
+func childPeaks() map[string]float64 {
+	peaks := map[string]float64{}
+	for _, pid := range children() {
+		if mb := peakOf(pid); mb > 0 {
+			peaks["scanner"] = max(peaks["scanner"], mb)
 		}
 	}
 	return peaks
+}
+
+// processorTime is what the processes have computed so far, in seconds, to a
+// hundredth; empty where the system does not tell.
+func processorTime() map[string]float64 {
+	times := map[string]float64{}
+	if own, ok := processorTimeOf("self"); ok {
+		times["coordinator"] = own
+	}
+	for _, pid := range children() {
+		if t, ok := processorTimeOf(pid); ok {
+			times["scanner"] += t
+		}
+	}
+	return times
+}
+
+// ticks is how many parts of a second /proc counts in.
+const ticks = 100
+
+func processorTimeOf(pid string) (seconds float64, ok bool) {
+	raw, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	// Behind the name, which may hold anything, user and system time are the 12th
+	// and 13th field.
+	_, rest, _ := strings.Cut(string(raw[strings.LastIndexByte(string(raw), ')')+1:]), " ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, false
+	}
+	user, errUser := strconv.Atoi(fields[11])
+	system, errSystem := strconv.Atoi(fields[12])
+	return float64(user+system) / ticks, errUser == nil && errSystem == nil
 }
 
 // peakOf is the highest resident memory of a process, in MiB.

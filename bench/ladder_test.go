@@ -48,6 +48,9 @@ func checkRung(t *testing.T, r LadderRung) {
 	if r.RecallMS.P50 <= 0 || r.RecallMS.P50 > r.RecallMS.P99 || len(r.Samples.RecallMS) != asked || r.EmbedMS == nil || r.OpenMS <= 0 || r.FirstMS <= 0 {
 		t.Errorf("times %+v", r.RecallMS)
 	}
+	if _, linux := os.Stat("/proc/self/stat"); linux == nil && (len(r.CPU) == 0 || r.RSS["coordinator"] <= 0) {
+		t.Errorf("processor time %v, memory %v", r.CPU, r.RSS)
+	}
 	for _, name := range []string{recallLexical, recallVector, recallVectorBlock, recallBlock, recallAnswer} {
 		if _, ok := r.ArmMS[name]; !ok {
 			t.Errorf("no times of %s", name)
@@ -129,6 +132,33 @@ func TestLadderBesideANeighbour(t *testing.T) {
 	}
 	if n.Alone.Postings != n.Beside.Postings || n.Alone.RowsScanned["vector"] != 200 || n.Beside.RowsScanned["vector"] != 200 || n.Alone.RowsScanned[recallBlock] != n.Beside.RowsScanned[recallBlock] {
 		t.Errorf("alone %+v, beside %+v", n.Alone, n.Beside)
+	}
+}
+
+// A scanner's process changes no answer; its files are derived when a run wants
+// them, from a rung that was built without.
+//
+// DECISIONS 5
+func TestLadderThroughAScanner(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime, err := os.MkdirTemp("", "b") // t.TempDir may be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(runtime)
+	o := LadderOptions{Folder: t.TempDir(), Records: []int{150}, Shape: ShapeOne, Questions: 5}
+	off := ladderRungOf(t, o)
+	o.Scanner = coordinator.Scanner{Command: []string{program}, Runtime: runtime}
+	auto := ladderRungOf(t, o)
+	checkRung(t, auto)
+	if off.Scanner != coordinator.ScannerOff || auto.Scanner != coordinator.ScannerAuto || auto.Files["derived"] <= off.Files["derived"] || auto.Resumed {
+		t.Errorf("%s, %v; %s, %v", off.Scanner, off.Files, auto.Scanner, auto.Files)
+	}
+	if !slices.Equal(hitsOf(off), hitsOf(auto)) || off.RowsScanned[recallBlock] != auto.RowsScanned[recallBlock] || off.PayloadBytes != auto.PayloadBytes {
+		t.Errorf("answers differ: %v, %v bytes, %v; %v, %v bytes, %v", hitsOf(off), off.PayloadBytes, off.RowsScanned, hitsOf(auto), auto.PayloadBytes, auto.RowsScanned)
 	}
 }
 
