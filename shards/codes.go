@@ -69,6 +69,7 @@ type Codes struct {
 	done   sync.WaitGroup
 
 	segmentBytes, valueBytes, pieceBytes int64
+	recordBytes                          int
 
 	erasing atomic.Int32 // erasures that wait for work
 
@@ -129,7 +130,7 @@ func newCodes(store *sqlite.Store, o CodesOptions) (*Codes, error) {
 	truth := store.TruthID()
 	c := &Codes{
 		store: store, opts: o, client: processes, wake: make(chan struct{}, 1), work: newTurn(), mu: newTurn(),
-		segmentBytes: segmentBytes, valueBytes: valueBytes, pieceBytes: pieceBytes,
+		segmentBytes: segmentBytes, valueBytes: valueBytes, pieceBytes: pieceBytes, recordBytes: recordLimit,
 		names:     newDirectory(func(name string) uint64 { return layout.Key(truth, name) }),
 		waiting:   make(map[uint64]bool),
 		forgotten: make(map[string]bool),

@@ -16,10 +16,10 @@ const (
 	// applyBytes is about how many bytes of codes one message has; a record's are
 	// never divided.
 	applyBytes = 4 << 20
-	// recordBytes is how many bytes of codes and values a record may have in a
+	// recordLimit is how many bytes of codes and values a record may have in a
 	// message. One with more goes without values, and one whose codes alone are more
 	// waits for a file.
-	recordBytes = 32 << 20
+	recordLimit = 32 << 20
 	// maxMarks bounds the changes that are known one by one.
 	maxMarks = 4096
 )
@@ -279,10 +279,10 @@ func (b *bringing) blocks(model codedModel, records []touchedCodes) error {
 func (b *bringing) set(model codedModel, t *touchedCodes, s sqlite.CodedSet) error {
 	cell, belongs := b.belongs(s.Cell)
 	belongs = belongs && s.N > 0
-	if size := len(s.Bits) + len(s.Values); size > recordBytes {
+	if size := len(s.Bits) + len(s.Values); size > b.c.recordBytes {
 		s.Values = nil
 	}
-	if belongs && len(s.Bits) > recordBytes {
+	if belongs && len(s.Bits) > b.c.recordBytes {
 		b.c.waiting[cell.Agent] = true
 		b.c.Wake()
 		belongs = false

@@ -501,3 +501,16 @@ func (w *codesWorld) holding(b []byte) (names []string) {
 	}
 	return names
 }
+
+// eventually waits until the goroutine has made something true.
+func eventually(t testing.TB, c *Codes, what string, is func() bool) {
+	t.Helper()
+	for range 1_000 {
+		if is() {
+			return
+		}
+		c.Wake()
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("after five seconds it is not so that %s: %+v", what, c.State(context.Background()))
+}
