@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"recalld/front/api"
+	"recalld/front/guard"
 	"recalld/memory"
 )
 
@@ -29,6 +30,7 @@ type app struct {
 	embed    embedFlags
 	scanner  scannerFlags
 	presence *api.Presence // of the server in this process; nil: nobody is missed
+	queue    *guard.Queue  // of the same; nil: one of the usual bounds
 }
 
 func (a *app) root() *cobra.Command {

@@ -15,6 +15,7 @@ import (
 
 func (a *app) serveCommand() *cobra.Command {
 	var flags doorFlags
+	var queue queueFlags
 	var idle time.Duration
 	c := &cobra.Command{
 		Use:   "serve",
@@ -32,6 +33,9 @@ one of its own from a file of grants.`,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if idle < 0 {
 				return fmt.Errorf("%w: %w", errUsage, &memory.FieldError{Field: "--idle", Problem: "is negative", Limit: "0 or longer", Next: "write it as in 10m"})
+			}
+			if a.queue, err = queue.open(); err != nil {
+				return err
 			}
 			log, err := a.logger(true)
 			if err != nil {
@@ -65,6 +69,7 @@ one of its own from a file of grants.`,
 		},
 	}
 	flags.register(c)
+	queue.register(c)
 	c.Flags().DurationVar(&idle, "idle", 0, "end after this long without a front or a call, as in 10m; 0: stay")
 	return c
 }
@@ -85,10 +90,14 @@ func (a *app) serve(ctx context.Context, s *session, d *door, work func(context.
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	metrics := api.NewMetrics(s.Service, time.Now)
+	if a.queue == nil {
+		a.queue = guard.NewQueue(0, 0)
+	}
 	servers := []func() error{func() error {
-		return api.NewServer(s.Service, api.Options{Log: log, Metrics: metrics, Presence: a.presence}).Serve(ctx, listener)
+		return api.NewServer(s.Service, api.Options{Log: log, Metrics: metrics, Presence: a.presence, Queue: a.queue}).Serve(ctx, listener)
 	}}
 	if d != nil {
+		d.options.Queue = a.queue
 		servers = append(servers, func() error {
 			return d.serve(ctx, api.NewServer(guard.Service(s.Service, d.folders), api.Options{Log: log, Health: s.Service, Metrics: metrics, Presence: a.presence}), metrics.Refused)
 		})

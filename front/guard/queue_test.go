@@ -46,7 +46,9 @@ func TestQueueServesInOrderAndSheds(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	wait(ctx, "first", 1)
 	wait(t.Context(), "second", 2)
-	_, err = q.Enter(t.Context())
+	over, no := context.WithCancel(t.Context())
+	no() // it does not wait
+	_, err = q.Enter(over)
 	if !errors.Is(err, ErrOverloaded) || err.Error() != "overloaded: 2 requests wait, at most 2; retry after 1 second" {
 		t.Errorf("a full queue says %v", err)
 	}
@@ -66,27 +68,30 @@ func TestQueueServesInOrderAndSheds(t *testing.T) {
 	leave()
 }
 
-// A place that falls to a request in the moment in which it gives up is not lost.
+// A place that falls to a request in the moment in which it gives up goes to the
+// next one.
 func TestQueueLosesNoPlace(t *testing.T) {
-	q := NewQueue(1, 1)
-	for range 200 {
-		leave, err := q.Enter(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, giveUp := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			if leave, err := q.Enter(ctx); err == nil {
-				leave()
-			}
-		}()
-		waitFor(t, q, 1)
-		go giveUp()
-		leave()
-		<-ended
+	q := NewQueue(1, 2)
+	leave, err := q.Enter(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
+	gaveUp, err := q.join()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := q.join()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	q.withdraw(gaveUp)
+	select {
+	case <-next:
+	default:
+		t.Fatal("the next one has no place")
+	}
+	q.leave()
 	if q.running != 0 || q.Waiting() != 0 {
 		t.Errorf("%d places are taken and %d requests wait", q.running, q.Waiting())
 	}
