@@ -58,13 +58,14 @@ func (o CodesOptions) withDefaults() (CodesOptions, error) {
 
 // Codes is the derived matrices of one store: sign codes of blocks with their
 // int8 rows, and int8 codes of record vectors, held by a scanner process. It owns
-// one goroutine, which follows the change log, builds, seals and compacts, until
-// Close. Its methods may be called concurrently.
+// two goroutines until Close: one follows the change log, builds, seals and
+// compacts, the other brings a lost scanner back. Its methods may be called concurrently.
 type Codes struct {
 	store  *sqlite.Store
 	opts   CodesOptions
 	client *client.Client
 	wake   chan struct{}
+	gone   chan struct{} // the scanner was lost
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
@@ -129,7 +130,7 @@ func newCodes(store *sqlite.Store, o CodesOptions) (*Codes, error) {
 	}
 	truth := store.TruthID()
 	c := &Codes{
-		store: store, opts: o, client: processes, wake: make(chan struct{}, 1), work: newTurn(), mu: newTurn(),
+		store: store, opts: o, client: processes, wake: make(chan struct{}, 1), gone: make(chan struct{}, 1), work: newTurn(), mu: newTurn(),
 		segmentBytes: segmentBytes, valueBytes: valueBytes, pieceBytes: pieceBytes, recordBytes: recordLimit,
 		names:     newDirectory(func(name string) uint64 { return layout.Key(truth, name) }),
 		waiting:   make(map[uint64]bool),
@@ -146,6 +147,7 @@ func (c *Codes) start() {
 	background, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.done.Go(func() { c.run(background) })
+	c.done.Go(func() { c.watch(background) })
 }
 
 // Only is a part of a scope's records.

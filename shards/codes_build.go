@@ -233,8 +233,7 @@ func (m *maker) piece(p plan, agents keySpan, tell func(n int64)) error {
 	for _, s := range m.next.Segments[before:] {
 		m.next.First += s.Bytes
 	}
-	// A piece has no rows of these agents in the segments of the pieces before.
-	return m.clear(p, agents, before)
+	return m.clear(p, m.next.Missing.inside(agents), before)
 }
 
 // setsPerPage is how many block sets are read at most by one statement, and

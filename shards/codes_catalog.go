@@ -57,8 +57,8 @@ type codedModel struct {
 	Identity string `json:"identity"` // SHA-256, in hex
 }
 
-// segmentEntry names one segment. The segments of one run follow one another and
-// have no record in common.
+// segmentEntry names one segment. The segments of one run stand in the order of
+// their rows and have no record in common.
 type segmentEntry struct {
 	Name  string      `json:"name"`
 	Model int64       `json:"model"`
@@ -84,6 +84,8 @@ type valuesEntry struct {
 	Slots  int64  `json:"slots"`
 	// Loose says that it may have rows to which no live row of a segment points.
 	Loose bool `json:"loose,omitempty"`
+	// Erase says that a deleted or changed text may be among them.
+	Erase bool `json:"erase,omitempty"`
 }
 
 // readCatalog reads the current generation. One that is absent, damaged or of
@@ -196,7 +198,7 @@ func (k catalog) without(name string) (next catalog, dropped []string) {
 		next.Missing = next.Missing.with(keySpan{s.First, s.Last})
 		for i, v := range next.Values {
 			if v.Model == s.Model && slices.Contains(s.Files, v.Number) {
-				next.Values[i].Loose = true
+				next.Values[i].Loose, next.Values[i].Erase = true, v.Erase || s.Erase
 			}
 		}
 		if s.Name != name {

@@ -155,7 +155,31 @@ func (c *Codes) lose(err error) {
 		c.opts.Log.Warn("the scanner cannot be used", "error", err)
 	}
 	c.down, c.unsure = err, true
-	c.Wake()
+	select {
+	case c.gone <- struct{}{}:
+	default:
+	}
+}
+
+// watch brings a scanner back that was lost, until the context ends.
+func (c *Codes) watch(ctx context.Context) {
+	pause := lookAgain
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-c.gone:
+		}
+		if c.revive(ctx) == nil {
+			pause = lookAgain
+		} else {
+			pause = min(2*pause, lookAgainAtLast)
+		}
+		tick.Reset(pause)
+	}
 }
 
 // revive starts the scanner, if need be, and tells it everything.

@@ -283,21 +283,24 @@ func (m *maker) merge(group []segmentEntry, moving map[uint32]bool) (err error) 
 		err = x.blame(group, err)
 	}
 	err = errors.Join(err, x.close())
-	m.next.Segments = slices.DeleteFunc(m.next.Segments, func(s segmentEntry) bool {
+	old := func(s segmentEntry) bool {
 		return slices.ContainsFunc(group, func(o segmentEntry) bool { return o.Name == s.Name })
-	})
+	}
+	place := slices.IndexFunc(m.next.Segments, old)
+	m.next.Segments = slices.DeleteFunc(m.next.Segments, old)
 	kept := len(m.next.Segments)
 	if err := m.take(x.draft, err); err != nil {
 		return err
 	}
-	for _, s := range m.next.Segments[kept:] {
+	made := slices.Clone(m.next.Segments[kept:])
+	for _, s := range made {
 		m.next.Again += s.Bytes
 		m.report.CodeBytes += s.Bytes
 	}
-	for i, v := range m.next.Values {
-		if v.Model == model.ID && x.loose[v.Number] {
-			m.next.Values[i].Loose = true
-		}
+	// The segments of a run stand in the order of their rows.
+	m.next.Segments = slices.Insert(m.next.Segments[:kept], place, made...)
+	for number, erased := range x.loose {
+		m.loosen(model.ID, []uint32{number}, erased)
 	}
 	return nil
 }
@@ -310,7 +313,7 @@ type merging struct {
 	draft  *draft
 	runs   []*runReader
 	values map[uint32]*layout.Values // of moving, opened
-	loose  map[uint32]bool           // files to which dead rows pointed
+	loose  map[uint32]bool           // files to which dead rows pointed; true: of an erased text
 }
 
 func (x *merging) all(group []segmentEntry) error {
@@ -326,7 +329,6 @@ func (x *merging) all(group []segmentEntry) error {
 		r.left = append(r.left, s)
 	}
 	for _, r := range x.runs {
-		slices.SortFunc(r.left, func(a, b segmentEntry) int { return cmp.Compare(a.First, b.First) })
 		if err := r.next(x.gone); err != nil {
 			return inFile(r.entry.Name, err)
 		}
@@ -377,7 +379,7 @@ func (x *merging) gone(r *runReader, rows layout.Range) error {
 			return err
 		}
 		if p != layout.NoPointer() {
-			x.loose[p.File] = true
+			x.loose[p.File] = x.loose[p.File] || r.entry.Erase
 		}
 	}
 	return nil

@@ -61,9 +61,11 @@ func (c *Codes) erase(ctx context.Context) error {
 }
 
 func (m *maker) eraseAll() (changed bool, err error) {
+	before := len(m.next.Segments)
 	if err := m.buryErased(); err != nil {
 		return false, err
 	}
+	changed = len(m.next.Segments) < before
 	for _, s := range slices.Clone(m.next.Segments) {
 		if !s.Erase {
 			continue
@@ -139,7 +141,7 @@ func (m *maker) eraseSlots(model codedModel, v valuesEntry, used *roaring.Bitmap
 	if err := errors.Join(inFile(v.Name, err), values.Close()); err != nil {
 		return v, err
 	}
-	v.Name, v.Loose = name, false
+	v.Name, v.Loose, v.Erase = name, false, false
 	m.made = append(m.made, name)
 	v.Bytes, err = fileBytes(m.c.opts.Folder, name)
 	return v, err

@@ -316,6 +316,7 @@ func (m *maker) bury(tombs []tomb, n int) error {
 		}
 		m.next.Segments[i] = e
 	}
+	m.dropDead()
 	return nil
 }
 
@@ -342,12 +343,12 @@ func eachRecord(s *layout.Segment, fn func(cell layout.Cell, ref memory.Ref, row
 	return nil
 }
 
-// clear marks the rows of a range of agents, of one model and kind, as dead in the
-// first n segments of the next generation.
-func (m *maker) clear(p plan, agents keySpan, n int) error {
+// clear marks the rows of agents, of one model and kind, as dead in the first n
+// segments of the next generation.
+func (m *maker) clear(p plan, agents keySpans, n int) error {
 	for i := range m.next.Segments[:n] {
 		e := m.next.Segments[i]
-		if e.Model != p.model.ID || e.Kind != p.kind || e.Last < agents.First || e.First > agents.Last {
+		if e.Model != p.model.ID || e.Kind != p.kind || len(agents.inside(keySpan{e.First, e.Last})) == 0 {
 			continue
 		}
 		dead, err := decodeDead(e)
@@ -360,7 +361,7 @@ func (m *maker) clear(p plan, agents keySpan, n int) error {
 				if err != nil {
 					return err
 				}
-				if agents.First <= cell.Agent && cell.Agent <= agents.Last {
+				if agents.contains(cell.Agent) {
 					dead.AddRange(uint64(rows.From), uint64(rows.To))
 				}
 			}
@@ -374,5 +375,27 @@ func (m *maker) clear(p plan, agents keySpan, n int) error {
 		}
 		m.next.Segments[i] = e
 	}
+	m.dropDead()
 	return nil
+}
+
+// dropDead drops the segments of which no row is left. A file that is made for the
+// same rows may have the name of one.
+func (m *maker) dropDead() {
+	for _, s := range m.next.Segments {
+		if s.Gone == s.Rows {
+			m.loosen(s.Model, s.Files, s.Erase)
+		}
+	}
+	m.next.Segments = slices.DeleteFunc(m.next.Segments, func(s segmentEntry) bool { return s.Gone == s.Rows })
+}
+
+// loosen notes that rows of value files are not pointed at any more; erased says
+// that a deleted or changed text may be among them.
+func (m *maker) loosen(model int64, files []uint32, erased bool) {
+	for i, v := range m.next.Values {
+		if v.Model == model && slices.Contains(files, v.Number) {
+			m.next.Values[i].Loose, m.next.Values[i].Erase = true, v.Erase || erased
+		}
+	}
 }

@@ -267,5 +267,6 @@ func (c *Codes) sealDue() bool {
 // erases; this is for those who were killed or cancelled between the two, and for
 // other programs.
 func (c *Codes) eraseDue() bool {
-	return slices.ContainsFunc(c.current().Segments, func(s segmentEntry) bool { return s.Erase })
+	k := c.current()
+	return slices.ContainsFunc(k.Segments, func(s segmentEntry) bool { return s.Erase }) || slices.ContainsFunc(k.Values, func(v valuesEntry) bool { return v.Erase })
 }

@@ -40,6 +40,17 @@ func (s keySpans) with(add keySpan) keySpans {
 	return slices.Insert(out, at, add)
 }
 
+// inside returns what of s is inside one range.
+func (s keySpans) inside(of keySpan) keySpans {
+	var out keySpans
+	for _, r := range s {
+		if r.First <= of.Last && of.First <= r.Last {
+			out = append(out, keySpan{max(r.First, of.First), min(r.Last, of.Last)})
+		}
+	}
+	return out
+}
+
 // without returns what of s is outside one range.
 func (s keySpans) without(cut keySpan) keySpans {
 	var out keySpans

@@ -1,0 +1,410 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"recalld/layout"
+	"recalld/memory"
+	"recalld/scanner/client"
+	"recalld/sqlite"
+)
+
+// ARCHITECTURE 6: a file of any kind that is damaged, cut, lengthened or gone is
+// set aside; until its agents are built again there is no answer for them, and
+// never a wrong one.
+func TestCodesDamagedFilesAreSetAside(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	w.fill(cellOf("mia"), 30)
+	w.fill(cellOf("ken"), 30)
+	w.tidy()
+	r := rand.New(rand.NewPCG(1, 2))
+	wrong := map[string]func(path string, size int) error{
+		"flipped": func(path string, size int) error {
+			b, err := os.ReadFile(path)
+			b[r.IntN(size)] ^= 1 << r.IntN(8)
+			return errors.Join(err, os.Chmod(path, 0o600), os.WriteFile(path, b, 0o600))
+		},
+		"cut": func(path string, size int) error {
+			return errors.Join(os.Chmod(path, 0o600), os.Truncate(path, int64(r.IntN(size))))
+		},
+		"long": func(path string, size int) error {
+			return errors.Join(os.Chmod(path, 0o600), os.Truncate(path, int64(size+1+r.IntN(9000))))
+		},
+		"gone": func(path string, _ int) error { return os.Remove(path) },
+	}
+	found := 0
+	for round := range 24 {
+		for _, suffix := range []string{layout.SegmentSuffix, layout.ValuesSuffix} {
+			names := slices.DeleteFunc(w.filesOf(), func(s string) bool { return !strings.HasSuffix(s, suffix) })
+			name := names[r.IntN(len(names))]
+			what := []string{"flipped", "cut", "long", "gone"}[round%4]
+			path := filepath.Join(w.opts.Folder, name)
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := wrong[what](path, int(info.Size())); err != nil {
+				t.Fatal(err)
+			}
+			if round%3 == 0 {
+				w.closeCodes() // the scanner reads it for the first time
+				w.open()
+			}
+			for _, agent := range []string{"mia", "ken"} {
+				view := w.view()
+				if err := w.ask(view, agent); err != nil && !errors.Is(err, ErrNotBuilt) {
+					t.Fatalf("%s %s: %v", name, what, err)
+				}
+				view.Close()
+			}
+			// A damage behind what was read once is the scrub's to find.
+			damaged, err := w.codes.Verify(t.Context(), true, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found += len(damaged)
+			if w.codes.current().names()[name] {
+				t.Errorf("%s, %s, is still in use; %v are damaged", name, what, damaged)
+			}
+			w.heal()
+			w.same("mia")
+			w.same("ken")
+		}
+	}
+	if s := w.codes.State(t.Context()); s.Quarantined == 0 || found == 0 {
+		t.Errorf("%d by the scrub, %+v", found, s)
+	}
+	if damaged, err := w.codes.Verify(t.Context(), false, nil); err != nil || len(damaged) > 0 {
+		t.Errorf("%v, %v", damaged, err)
+	}
+}
+
+// heal tidies until that goes without an error: each damage is found on its own.
+func (w *codesWorld) heal() {
+	w.t.Helper()
+	for range 200 {
+		err := w.codes.tidy(context.Background())
+		var bad *badFile
+		switch {
+		case err == nil:
+			return
+		case errors.As(err, &bad):
+			if err := w.codes.setAside(context.Background(), bad); err != nil {
+				w.t.Fatal(err)
+			}
+		case !errors.Is(err, ErrNotBuilt):
+			w.t.Fatal(err)
+		}
+	}
+	w.t.Fatal("it does not heal")
+}
+
+// ARCHITECTURE 6: the folder may go at any moment, also while a server runs.
+func TestCodesFolderDeletedWhileServing(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	w.fill(cellOf("mia"), 30)
+	w.tidy()
+	for _, gone := range []string{w.opts.Folder, filepath.Dir(w.opts.Folder)} {
+		w.same("mia")
+		if err := os.RemoveAll(gone); err != nil {
+			t.Fatal(err)
+		}
+		w.fill(cellOf("mia"), 2)
+		w.same("mia") // the scanner has the files open
+		stats, err := w.codes.client.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(int(stats.GetProcess()), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		w.notBuilt("mia") // and another one cannot open them
+		w.heal()
+		w.same("mia")
+	}
+}
+
+// ARCHITECTURE 6: while files cannot be written there is no answer of files, the
+// state says why, and once they can everything is built.
+func TestCodesFolderThatCannotBeUsed(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	w.fill(cellOf("mia"), 10)
+	if err := os.MkdirAll(filepath.Dir(w.opts.Folder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.opts.Folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.closeCodes()
+	c, err := OpenCodes(context.Background(), w.store, w.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.codes = c
+	eventually(t, c, "the trouble is said", func() bool { return strings.Contains(c.State(t.Context()).Trouble, "not a directory") })
+	w.notBuilt("mia")
+	if err := os.Remove(w.opts.Folder); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, c, "the trouble is over", func() bool { s := c.State(t.Context()); return s.Trouble == "" && !s.Building })
+	w.same("mia")
+}
+
+// A disk that is full while files are built changes no answer and leaves no file;
+// when there is room again everything is built. The limit on the length of files
+// stands for the disk.
+func TestCodesFullDiskWhileBuilding(t *testing.T) {
+	w := newCodesWorld(t, 256, CodesOptions{})
+	w.closeCodes()
+	w.small = false
+	w.open()
+	w.fill(cellOf("mia"), 200)
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	full := syscall.Rlimit{Cur: 20_000, Max: limit.Max}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	err := w.codes.tidy(t.Context())
+	w.notBuilt("mia")
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, syscall.EFBIG) || len(w.filesOf()) > 0 {
+		t.Fatalf("%v, and files %v", err, w.filesOf())
+	}
+	w.tidy()
+	w.same("mia")
+}
+
+// ARCHITECTURE 6: the scanner may be killed at any moment: answers are right, or
+// there is none, and one of a known kind.
+func TestCodesScannerKilledUnderLoad(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{SealRows: 60})
+	w.closeCodes()
+	w.fill(cellOf("mia"), 30)
+	w.fill(cellOf("ken"), 5)
+	c, err := OpenCodes(context.Background(), w.store, w.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.codes = c
+	eventually(t, c, "everything is built", func() bool { return !c.State(t.Context()).Building })
+	ctx, stop := context.WithCancel(t.Context())
+	var right, passed, notBuilt, gone atomic.Int64
+	var tasks sync.WaitGroup
+	tasks.Go(func() { // one writer
+		for ctx.Err() == nil {
+			w.fill(cellOf("mia"), 1)
+		}
+	})
+	for _, agent := range []string{"mia", "ken", "mia"} {
+		tasks.Go(func() {
+			for ctx.Err() == nil {
+				view := w.view()
+				err := w.ask(view, agent)
+				view.Close()
+				switch {
+				case err == nil:
+					right.Add(1)
+				case errors.Is(err, ErrPassed):
+					passed.Add(1)
+				case errors.Is(err, ErrNotBuilt):
+					notBuilt.Add(1)
+				case errors.Is(err, client.ErrUnavailable), errors.Is(err, client.ErrBehind):
+					gone.Add(1)
+				default:
+					t.Errorf("%s: %v", agent, err)
+					return
+				}
+			}
+		})
+	}
+	for kills, before := 0, int64(0); kills < 20; {
+		// Between kills some answers come.
+		if right.Load() <= before || t.Failed() {
+			if t.Failed() {
+				break
+			}
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		stats, err := c.client.Stats(ctx)
+		if err != nil {
+			continue
+		}
+		if syscall.Kill(int(stats.GetProcess()), syscall.SIGKILL) == nil {
+			kills, before = kills+1, right.Load()
+		}
+	}
+	stop()
+	tasks.Wait()
+	t.Logf("%d answers, %d in passed snapshots, %d not built, %d without a scanner, %d restarts", right.Load(), passed.Load(), notBuilt.Load(), gone.Load(), c.State(t.Context()).Restarts)
+	eventually(t, c, "it is whole again", func() bool { return c.State(t.Context()).Trouble == "" })
+	w.same("mia")
+	w.same("ken")
+}
+
+// ARCHITECTURE 6, 8.1: a process that is killed at any moment, while building,
+// sealing, compacting, erasing or publishing, leaves files that answer like the
+// store, or none.
+func TestCodesKilledWhileMakingFiles(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	w.fill(cellOf("mia"), 20)
+	w.closeCodes()
+	r := rand.New(rand.NewPCG(3, 4))
+	built := 0
+	for round := range 6 {
+		if err := w.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		child := exec.Command(os.Args[0], "-test.run=^$")
+		child.Env = append(os.Environ(), codesChild+"="+w.folder)
+		var complaint strings.Builder
+		child.Stderr = &complaint
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var line [8]byte
+		if _, err := out.Read(line[:]); err != nil {
+			child.Wait()
+			t.Fatalf("round %d: the child said nothing: %v %s", round, err, complaint.String())
+		}
+		time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		child.Wait()
+		if complaint.Len() > 0 {
+			t.Fatalf("round %d: %s", round, complaint.String())
+		}
+		w.openStore()
+		w.open()
+		if begun, err := w.codes.load(t.Context()); err != nil || !begun {
+			t.Fatal(begun, err)
+		}
+		if err := w.codes.revive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, agent := range []string{"mia", "ken"} {
+			view := w.view()
+			err := w.ask(view, agent)
+			view.Close()
+			if err == nil {
+				built++
+			} else if !errors.Is(err, ErrNotBuilt) {
+				t.Fatalf("round %d: %v", round, err)
+			}
+		}
+		w.heal()
+		w.same("mia")
+		w.same("ken")
+		if names := w.codes.current().names(); len(names) != len(w.filesOf()) {
+			t.Errorf("round %d: %d files, %d of them named", round, len(w.filesOf()), len(names))
+		}
+		if damaged, err := w.codes.Verify(t.Context(), false, nil); err != nil || len(damaged) > 0 {
+			t.Errorf("round %d: %v, %v", round, damaged, err)
+		}
+		w.closeCodes()
+	}
+	w.open()
+	if built == 0 {
+		t.Error("nothing was ever built when the process was killed")
+	}
+}
+
+const codesChild = "CODES_TEST_CHILD_FOLDER"
+
+// In the child of the test above this makes files without end.
+func init() {
+	folder := os.Getenv(codesChild)
+	if folder == "" {
+		return
+	}
+	check := func(err error) {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	if err := os.Unsetenv(codesChild); err != nil { // its scanner is another child
+		check(err)
+	}
+	ctx := context.Background()
+	sockets, err := os.MkdirTemp(folder, "r")
+	check(err)
+	store, err := sqlite.Open(ctx, filepath.Join(folder, "recall.db"), sqlite.Options{})
+	check(err)
+	c, err := newCodes(store, CodesOptions{Folder: filepath.Join(folder, "derived", "codes"), Command: []string{os.Args[0]}, Runtime: sockets, SealRows: 20})
+	check(err)
+	c.segmentBytes, c.valueBytes, c.pieceBytes, c.stop = 256, 4096, 1<<13, func() {}
+	models, err := store.Models(ctx)
+	check(err)
+	w := &codesWorld{t: complainer{}, folder: folder, store: store, codes: c, model: models[0].ID, dims: models[0].Dims, seed: os.Getpid() * 1000}
+	r := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
+	var kept []memory.Ref
+	for i := 0; ; i++ {
+		agent := []string{"mia", "ken"}[r.IntN(2)]
+		kept = append(kept, w.fill(cellOf(agent), 2)...)
+		if i == 3 {
+			fmt.Println("making files")
+		}
+		switch i % 5 {
+		case 0:
+			check(c.Seal(ctx))
+		case 1:
+			ref := kept[r.IntN(len(kept))]
+			for _, agent := range []string{"mia", "ken"} {
+				_, err := store.Delete(ctx, agent, []memory.Ref{ref})
+				check(err)
+			}
+			check(c.Erase(ctx))
+		case 2:
+			_, err := c.Compact(ctx, nil)
+			check(err)
+		case 3:
+			check(c.tidy(ctx))
+		case 4:
+			if i%20 == 4 {
+				check(c.Rebuild(ctx, nil))
+			}
+		}
+	}
+}
+
+// complainer is the [testing.TB] of a process that is no test.
+type complainer struct{ testing.TB }
+
+func (complainer) Helper() {}
+
+func (complainer) Fatal(args ...any) {
+	fmt.Fprintln(os.Stderr, args...)
+	os.Exit(1)
+}
+
+func (complainer) Fatalf(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+	os.Exit(1)
+}
