@@ -433,7 +433,9 @@ func (c *ladderCount) reads() (rows map[string]float64, postings float64) {
 			postings += mean
 			continue
 		}
-		rows[arm] = round(mean)
+		if mean > 0 { // not an arm that was named and had nothing to read
+			rows[arm] = round(mean)
+		}
 	}
 	return rows, round(postings)
 }
