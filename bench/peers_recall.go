@@ -165,7 +165,7 @@ func (t *recallTrial) open(ctx context.Context) (err error) {
 	if err := t.Import(ctx, s, database); err != nil {
 		return err
 	}
-	if err := errors.Join(waitEmbedded(ctx, s), waitBlocks(ctx, s)); err != nil {
+	if err := errors.Join(waitEmbedded(ctx, s), waitBlocks(ctx, s), waitIndex(ctx, s)); err != nil {
 		return err
 	}
 	t.asked = []recallSide{t.own(s), referenceSide("cpersona", version, first)}
@@ -189,6 +189,23 @@ func waitBlocks(ctx context.Context, s coordinator.Service) error {
 		case status.Blocks.Failed > 0:
 			return fmt.Errorf("%d records have no blocks: %s", status.Blocks.Failed, status.Blocks.LastError)
 		case status.Blocks.Waiting == 0:
+			return nil
+		}
+		if err := wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// waitIndex returns once everything derived is built.
+func waitIndex(ctx context.Context, s coordinator.Service) error {
+	for {
+		state, err := s.Index(ctx)
+		if err != nil {
+			return err
+		}
+		codes := state.Codes
+		if !state.Words.Building && !codes.Building && (codes.Scanner == coordinator.ScannerOff || codes.Lag == 0 && codes.Built == codes.Total) {
 			return nil
 		}
 		if err := wait(ctx); err != nil {

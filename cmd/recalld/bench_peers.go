@@ -137,6 +137,7 @@ func (a *app) peersOfRecall(ctx context.Context, f peersFlags, records int, fold
 	o.Open = func(ctx context.Context, embedURL string) (coordinator.Service, func() error, error) {
 		a.data = filepath.Join(folder, "data")
 		a.embed.set["embedding.backend"], a.embed.set["embedding.url"] = "embed", embedURL
+		a.scanner.serves = true
 		s, err := a.openToServe(ctx)
 		if err != nil {
 			return nil, nil, err
