@@ -11,12 +11,25 @@ import (
 	"testing"
 	"time"
 
+	"recalld/scanner"
 	"recalld/sqlite"
 )
 
+// everyTest has all tests of this package searched through a scanner: what they
+// hold does not depend on who compares.
+var everyTest = flag.Bool("through-scanner", false, "search through a scanner in every test")
+
 // TestMain keeps properties over real files to a number of runs that takes
-// seconds; -rapid.checks asks for more.
+// seconds; -rapid.checks asks for more. The test binary is also the scanner that
+// tests start.
 func TestMain(m *testing.M) {
+	if os.Getenv(scanner.Handshake().MagicCookieKey) != "" {
+		scanner.Serve(scanner.Options{})
+		os.Exit(0)
+	}
+	if folder := os.Getenv(childFolder); folder != "" {
+		workWithoutEnd(folder)
+	}
 	flag.Parse()
 	given := make(map[string]bool)
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -52,13 +65,37 @@ func open(t testing.TB, settings map[string]string) *bench {
 
 func openAt(t testing.TB, path string, settings map[string]string) *bench {
 	t.Helper()
+	var through Scanner
+	if *everyTest {
+		through = ownScanner(t)
+	}
+	return openWith(t, path, settings, through)
+}
+
+// ownScanner is this test binary as the scanner.
+func ownScanner(t testing.TB) Scanner {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := os.MkdirTemp("", "rs") // t.TempDir may be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(sockets) })
+	return Scanner{Command: []string{program}, Runtime: sockets}
+}
+
+func openWith(t testing.TB, path string, settings map[string]string, through Scanner) *bench {
+	t.Helper()
 	b := &bench{t: t, path: path, now: new(atomic.Int64)}
 	b.now.Store(start.UnixMilli())
 	// The model is in process, small and the same everywhere. Blocks are for the
 	// tests that ask for them: what they add to an answer grows while they are built.
 	overrides := map[string]string{"embedding.backend": "hash", "blocks.retrieve": "false"}
 	maps.Copy(overrides, settings)
-	b.cfg = Config{Overrides: overrides, Clock: b.clock, Version: "test", Seed: 1}
+	b.cfg = Config{Overrides: overrides, Clock: b.clock, Version: "test", Seed: 1, Scanner: through}
 	b.up()
 	t.Cleanup(b.down)
 	return b

@@ -239,8 +239,8 @@ func renumber(b *bench, agent, text string) string {
 
 // DECISIONS 1, ARCHITECTURE 8.1, 8.4, 8.5, RR-439: an agent's answers are the
 // same bytes beside nobody and beside others who write in between, from a cold
-// and a warm cache, with a small cache that evicts, before and after postings
-// are sealed, without the derived files, and after a restart. References are
+// and a warm cache, with a small cache that evicts, through a scanner or not, before
+// and after files are sealed, without the derived files, and after a restart. References are
 // compared by their place, because ids are shared.
 func TestNeighboursNeverChangeAnAnswer(t *testing.T) {
 	dir := t.TempDir()
@@ -250,10 +250,14 @@ func TestNeighboursNeverChangeAnAnswer(t *testing.T) {
 		s := story{seed: rapid.Uint64().Draw(rt, "seed"), steps: rapid.IntRange(1, 25).Draw(rt, "steps")}
 		settings := map[string]string{"confidence.enabled": strconv.FormatBool(rapid.Bool().Draw(rt, "scorer")), "confidence.count_recalls": "false", "profile.min_pool": "3",
 			"vector.cache_mib": rapid.SampledFrom([]string{"0", "1", "256"}).Draw(rt, "cache"), "prior.episode": strconv.FormatBool(rapid.Bool().Draw(rt, "prior")), "recall.depth": "10"}
+		through := rapid.Bool().Draw(rt, "through a scanner")
 		world := func(name string) *bench {
 			folder := filepath.Join(dir, fmt.Sprint(run, name))
 			if err := os.Mkdir(folder, 0o700); err != nil {
 				rt.Fatal(err)
+			}
+			if name == "beside" && through {
+				return openWith(t, filepath.Join(folder, "recall.db"), settings, ownScanner(t))
 			}
 			return openAt(t, filepath.Join(folder, "recall.db"), settings)
 		}
@@ -283,6 +287,12 @@ func TestNeighboursNeverChangeAnAnswer(t *testing.T) {
 			case "sealed", "sealed again":
 				if err := beside.words.Seal(t.Context()); err != nil {
 					rt.Fatal(err)
+				}
+				if through {
+					beside.built()
+					if err := beside.codes.Seal(t.Context()); err != nil {
+						rt.Fatal(err)
+					}
 				}
 			case "left by others":
 				if _, err := beside.Delete(t.Context(), DeleteRequest{Agent: "ken", All: true}); err != nil {

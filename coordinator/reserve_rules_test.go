@@ -93,7 +93,7 @@ func TestBlockArmSaysWhatItCouldNot(t *testing.T) {
 
 // DECISIONS 1 and 2, BR-092, BR-139: what blocks add is the same bytes beside
 // nobody and beside another agent whose blocks match as well, from a cache and
-// without one, from sets that were built in another order, and after a restart.
+// without one, through a scanner or not, from sets that were built in another order, and after a restart.
 func TestNeighboursNeverChangeWhatBlocksAdd(t *testing.T) {
 	dir := t.TempDir()
 	run, added := 0, 0
@@ -102,12 +102,16 @@ func TestNeighboursNeverChangeWhatBlocksAdd(t *testing.T) {
 		seed, records := rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(3, 20).Draw(rt, "records")
 		settings := beforeSettings()
 		settings["vector.cache_mib"] = rapid.SampledFrom([]string{"0", "256"}).Draw(rt, "cache")
+		through := rapid.Bool().Draw(rt, "through a scanner")
 		world := func(name string) *bench {
 			folder := filepath.Join(dir, fmt.Sprint(run, name))
 			if err := os.Mkdir(folder, 0o700); err != nil {
 				rt.Fatal(err)
 			}
 			settings["blocks.retrieve"] = "true"
+			if name == "beside" && through {
+				return openWith(t, filepath.Join(folder, "recall.db"), settings, ownScanner(t))
+			}
 			return openAt(t, filepath.Join(folder, "recall.db"), settings)
 		}
 		alone, beside := world("alone"), world("beside")
@@ -150,10 +154,14 @@ func TestNeighboursNeverChangeWhatBlocksAdd(t *testing.T) {
 			return renumber(b, "mia", out.String())
 		}
 		want := questions(alone)
-		for _, what := range []string{"cold", "warm", "forgotten", "restarted"} {
+		for _, what := range []string{"cold", "warm", "forgotten", "built", "restarted"} {
 			switch what {
 			case "forgotten":
 				beside.matrices.Forget()
+			case "built":
+				if through {
+					beside.built()
+				}
 			case "restarted":
 				beside.restart()
 			}

@@ -155,7 +155,7 @@ func (a *app) openFile(ctx context.Context, o sqlite.Options, release func() err
 	closers = append(closers, store.Close)
 	overrides := a.embed.settings()
 	a.scanner.override(overrides)
-	through, err := a.scanner.config(a.errOut)
+	through, err := a.scanner.config(a.scanner.errOut)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,8 @@ import (
 type scannerFlags struct {
 	flags         *pflag.FlagSet
 	mode, command string
-	serves        bool // set by commands that stay, or that are about the scanner's files
+	serves        bool      // set by commands that stay, or that are about the scanner's files
+	errOut        io.Writer // what the process writes to its standard error; nil: nowhere
 }
 
 func (s *scannerFlags) register(flags *pflag.FlagSet) {
@@ -42,7 +43,8 @@ func (s *scannerFlags) override(settings map[string]string) {
 // sockets is how long the path of a folder for the scanner's sockets may be.
 const sockets = 60
 
-// config is the scanner of a folder that is opened in this process.
+// config is the scanner of a folder that is opened in this process. What the
+// scanner writes to its standard error goes to errOut, which may be nil.
 func (s *scannerFlags) config(errOut io.Writer) (coordinator.Scanner, error) {
 	if s.mode == coordinator.ScannerOff || !s.serves && !s.given() {
 		return coordinator.Scanner{Off: true}, nil

@@ -49,6 +49,7 @@ func TestReadOnlyScript(t *testing.T)      { script(t, "readonly") }
 func TestServerScript(t *testing.T)        { script(t, "server") }
 func TestMCPScript(t *testing.T)           { script(t, "mcp") }
 func TestOperateScript(t *testing.T)       { script(t, "operate") }
+func TestIndexScript(t *testing.T)         { script(t, "index") }
 func TestCompletionScript(t *testing.T)    { script(t, "completion") }
 func TestOverrideScript(t *testing.T)      { script(t, "override") }
 func TestDoorScript(t *testing.T)          { script(t, "door") }

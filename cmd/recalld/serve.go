@@ -46,7 +46,7 @@ one of its own from a file of grants.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, d.Close()) }()
-			a.scanner.serves = true
+			a.scanner.serves, a.scanner.errOut = true, a.errOut
 			s, err := a.openToServe(c.Context())
 			if err != nil {
 				return err

@@ -18,6 +18,7 @@ import (
 	"recalld/coordinator/arm"
 	"recalld/coordinator/arm/blocktest"
 	"recalld/memory"
+	"recalld/shards"
 	"recalld/sqlite"
 )
 
@@ -37,6 +38,41 @@ func TestBlockIndexConforms(t *testing.T) {
 	for _, limit := range []int64{1 << 20, 0, 2_000} {
 		blocktest.Conform(t, func(*testing.T, *sqlite.Store) arm.BlockIndex { return arm.NewCodes(arm.NewMatrices(limit)) })
 	}
+}
+
+// BR-029, BR-032, BR-033, DECISIONS 2: the index behind a scanner process gives the
+// recorded answers, from what it holds beside its files and from files, without the
+// index in process: too many blocks for a bounded scan are that one's alone.
+func TestScannedIndexConforms(t *testing.T) {
+	for _, change := range []func(context.Context, *shards.Codes) error{
+		func(context.Context, *shards.Codes) error { return nil },
+		func(ctx context.Context, c *shards.Codes) error { return c.Seal(ctx) },
+	} {
+		var codes *shards.Codes
+		blocktest.Conform(t, func(t *testing.T, store *sqlite.Store) arm.BlockIndex {
+			codes = arm.OpenCodes(t, store, filepath.Join(t.TempDir(), "codes"))
+			return settled{t, change, codes, arm.NewScannedBlocks(arm.Within(t, codes), arm.NewCodes(arm.NewMatrices(0)))}
+		})
+	}
+}
+
+// settled does something to the matrices before each question.
+type settled struct {
+	t      *testing.T
+	change func(context.Context, *shards.Codes) error
+	codes  *shards.Codes
+	index  arm.BlockIndex
+}
+
+func (s settled) Nearest(ctx context.Context, view *sqlite.View, q arm.BlockQuery) (arm.BlockAnswer, error) {
+	if err := s.change(ctx, s.codes); err != nil {
+		s.t.Error(err)
+	}
+	a, err := s.index.Nearest(ctx, view, q)
+	if len(a.Degraded) > 0 {
+		s.t.Errorf("%+v: %+v", q, a.Degraded)
+	}
+	return a, err
 }
 
 // plain is the written rule, from the file and without a heap: the cap of a

@@ -16,12 +16,18 @@ import (
 	"pgregory.net/rapid"
 
 	"recalld/memory"
+	"recalld/scanner"
 	"recalld/sqlite"
 )
 
 // TestMain keeps properties over real files to a number of runs that takes
-// seconds; -rapid.checks asks for more.
+// seconds; -rapid.checks asks for more. The test binary is also the scanner that
+// tests start.
 func TestMain(m *testing.M) {
+	if os.Getenv(scanner.Handshake().MagicCookieKey) != "" {
+		scanner.Serve(scanner.Options{})
+		os.Exit(0)
+	}
 	flag.Parse()
 	given := make(map[string]bool)
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })

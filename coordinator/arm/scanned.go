@@ -29,6 +29,7 @@ func instead(ctx context.Context, err error, patient bool) (note []Degradation, 
 		return nil, ctx.Err()
 	case errors.Is(err, shards.ErrPassed) && !patient:
 		return nil, err
+	case errors.Is(err, client.ErrFile): // its rows are not built from now on
 	case errors.Is(err, shards.ErrPassed), errors.Is(err, shards.ErrNotBuilt):
 		return nil, nil
 	}
