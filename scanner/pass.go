@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
+	"sync/atomic"
 
 	"recalld/layout"
 	"recalld/memory"
@@ -32,14 +32,13 @@ func compareFound(a, b found) int {
 // best is what one query found so far.
 type best struct{ rows, parents []found }
 
-// pass goes once over a plan with up to [kernel.MaxQueries] queries.
+// pass compares the queries of scans with ranges of rows.
 type pass struct {
 	turns   *turns
 	agent   uint64
 	batch   bool
 	threads int
-	queries []kernel.Query
-	answers []best
+	stop    *atomic.Bool // ends a leg at the next tile
 	reading
 }
 
@@ -71,60 +70,56 @@ func (r *reading) end() {
 	}
 }
 
-// run fills in the answers.
-func (p *pass) run(ctx context.Context, targets []*target) (err error) {
-	if p.turn, err = p.turns.take(ctx, p.agent, p.batch); err != nil {
-		return err
-	}
-	defer p.end()
-	p.answers = make([]best, len(p.queries))
-	for _, t := range targets {
-		if t.segment != nil {
-			if err := t.segment.verify(ctx, layout.Range{From: t.from, To: t.to}, &p.reading); err != nil {
-				return err
-			}
-		}
-		if err := p.over(ctx, t); err != nil {
-			return err
+// leg goes over rows [from, to) of a range for up to [kernel.MaxQueries] queries
+// of scans, adds to their answers, and returns how many rows it got to before it
+// was to stop. What a scan knows already limits it: rows farther away than the
+// last of enough are of no use.
+func (p *pass) leg(t *target, from, to int, scans []*asked) (rows int, err error) {
+	ctx := context.Background() // ended by stop
+	if t.segment != nil {
+		if err := t.segment.verify(ctx, layout.Range{From: from, To: to}, &p.reading); err != nil {
+			return 0, err
 		}
 	}
-	return nil
-}
-
-// over goes over one range and adds to the answers. What is known already limits
-// it: rows farther away than the last of enough are of no use.
-func (p *pass) over(ctx context.Context, t *target) error {
-	limited := slices.Clone(p.queries)
-	for i := range limited {
-		limited[i].Limit = p.answers[i].limit(p.queries[i])
+	job := kernel.Job{Matrix: t.matrix, From: from, To: to, Live: t.live, Parents: t.records, Precedes: t.precedes, Path: kernel.Best()}
+	for _, a := range scans {
+		for i, q := range a.queries {
+			q.Limit = a.answers[i].limit(q)
+			job.Queries = append(job.Queries, q)
+		}
 	}
-	scan, err := kernel.New(kernel.Job{Matrix: t.matrix, From: t.from, To: t.to, Queries: limited, Live: t.live,
-		Parents: t.records, Precedes: t.precedes, Path: kernel.Best()})
+	scan, err := kernel.New(job)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	width := int64(t.matrix.Bits / 8)
-	tiles := (t.to - t.from + kernel.TileRows - 1) / kernel.TileRows
+	var read atomic.Int64
+	tiles := (to - from + kernel.TileRows - 1) / kernel.TileRows
 	err = p.together(ctx, tiles, func(_, idle context.Context, r *reading) error {
 		worker := scan.Worker()
 		for {
-			rows, more := worker.Step()
+			n, more := worker.Step()
 			if !more {
 				return nil
 			}
-			if err := r.add(idle, int64(rows)*width); err != nil {
+			read.Add(int64(n))
+			if err := r.add(idle, int64(n)*width); err != nil || p.stop.Load() {
 				return err
 			}
 		}
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	for i, a := range scan.Answers() {
-		p.answers[i].rows = t.merge(p.answers[i].rows, a.Rows, p.queries[i].Rows)
-		p.answers[i].parents = t.merge(p.answers[i].parents, a.Parents, p.queries[i].Parents)
+	answers := scan.Answers()
+	for _, a := range scans {
+		for i, q := range a.queries {
+			a.answers[i].rows = t.merge(a.answers[i].rows, answers[i].Rows, q.Rows)
+			a.answers[i].parents = t.merge(a.answers[i].parents, answers[i].Parents, q.Parents)
+		}
+		answers = answers[len(a.queries):]
 	}
-	return nil
+	return int(read.Load()), nil
 }
 
 // together does tiles of work, each worker in turns of its own. work takes tiles
@@ -203,18 +198,20 @@ func (b best) limit(q kernel.Query) int {
 	return limit
 }
 
-// merge adds the hits of a range and keeps the first k.
+// merge adds the hits of a range, which are in order, and keeps the first k.
 func (t *target) merge(known []found, hits []kernel.Hit, k int) []found {
 	if len(hits) == 0 {
 		return known
 	}
-	if known == nil {
-		known = make([]found, 0, len(hits))
-	}
+	merged := make([]found, 0, min(k, len(known)+len(hits)))
 	for _, h := range hits {
 		ref, block := t.at(int(h.Row))
-		known = append(known, found{ref, block, h.Distance, t, int(h.Row)})
+		hit := found{ref, block, h.Distance, t, int(h.Row)}
+		for len(known) > 0 && compareFound(known[0], hit) < 0 {
+			merged, known = append(merged, known[0]), known[1:]
+		}
+		merged = append(merged, hit)
 	}
-	slices.SortFunc(known, compareFound)
-	return known[:min(k, len(known))]
+	merged = append(merged, known...)
+	return merged[:min(k, len(merged))]
 }

@@ -75,7 +75,9 @@ func (s *Server) rank(ctx context.Context, st *state, r *scannerv1.RankRequest) 
 	if err != nil {
 		return nil, err
 	}
-	s.passes.count(read*uint64(m.source.Dims), s.passes.clock().Sub(start))
+	s.passes.passed.Add(1)
+	s.passes.nanoseconds.Add(uint64(max(0, s.passes.clock().Sub(start))))
+	s.passes.bytes.Add(read * uint64(m.source.Dims))
 	most := uint64(maxCandidates)
 	if r.GetMost() > 0 {
 		most = min(most, r.GetMost())

@@ -11,9 +11,10 @@ import (
 	"recalld/scanner/kernel"
 )
 
-// passes lets scans that go over the same rows share a pass. The first one starts
-// at once; those that come while it runs wait for its end and then go together,
-// up to [kernel.MaxQueries] queries at a time, in the order in which they came.
+// passes lets scans that go over the same rows share the reading. The first one
+// starts at once. Those that come while it reads join at the next tile, read on to
+// the end with it, and then what they missed at the beginning: each goes once
+// around, and what two of them have in common is read once.
 type passes struct {
 	turns   *turns
 	threads int
@@ -29,7 +30,7 @@ type passes struct {
 	passed, shared, nanoseconds, bytes atomic.Uint64
 }
 
-// passKey is what scans of one pass have in common, but for the records that
+// passKey is what scans that can share have in common, but for the records that
 // take part.
 type passKey struct {
 	state              *state
@@ -41,19 +42,23 @@ type passKey struct {
 	batch              bool
 }
 
-// group is the scans that can share a pass, and exists while one runs.
+// group is the scans that share the reading, and exists while there are any.
 type group struct {
 	key     passKey
 	of      rowsOf
-	plan    *plan // nil until the first pass made it
-	waiting []*asked
+	plan    *plan    // nil until it is made
+	waiting []*asked // for the next tile, or for one of [kernel.MaxQueries] queries to end
+	active  []*asked
+	changed atomic.Bool // whether somebody came or went: go no further than this tile
 }
 
-// asked is one scan that waits for its pass.
+// asked is one scan.
 type asked struct {
 	ctx     context.Context
 	queries []kernel.Query
 	most    uint64
+	left    int  // rows to go
+	shared  bool // whether something was read for others as well
 
 	done    chan struct{} // closed when what follows is set
 	plan    *plan
@@ -80,33 +85,12 @@ func newPassKey(st *state, model int64, of rowsOf, batch bool) passKey {
 	return key
 }
 
-// ask returns when a scan's pass has ended, or the scan's context has. Nobody else
-// is disturbed by that.
+// ask returns when a scan has gone once around, or its context has ended. Nobody
+// else is disturbed by that.
 func (p *passes) ask(a *asked, st *state, model int64, of rowsOf, batch bool) error {
-	key := newPassKey(st, model, of, batch)
-	p.mu.Lock()
-	i := slices.IndexFunc(p.groups[key], func(g *group) bool { return sameOnly(g.of.only, of.only) })
-	var g *group
-	if i >= 0 {
-		g = p.groups[key][i]
-		if g.plan != nil && g.plan.over(a.most) {
-			p.mu.Unlock()
-			a.plan = g.plan
-			return nil
-		}
-		g.waiting = append(g.waiting, a)
-	} else {
-		g = &group{key: key, of: of, waiting: []*asked{a}}
-		p.groups[key] = append(p.groups[key], g)
-		p.hold(st.lease)
-		p.tasks.Go(func() {
-			defer p.release(st.lease)
-			for together := p.next(g); together != nil; together = p.next(g) {
-				p.run(g, together)
-			}
-		})
+	if g := p.join(a, st, newPassKey(st, model, of, batch), of); g != nil {
+		defer context.AfterFunc(a.ctx, func() { g.changed.Store(true) })()
 	}
-	p.mu.Unlock()
 	select {
 	case <-a.done:
 		return a.err
@@ -115,104 +99,166 @@ func (p *passes) ask(a *asked, st *state, model int64, of rowsOf, batch bool) er
 	}
 }
 
-// next takes the scans of the next pass out of a group. Without any the group
-// ends.
-func (p *passes) next(g *group) (together []*asked) {
+// join adds a scan to those over the same rows, or begins. It returns nil when
+// there is nothing to wait for.
+func (p *passes) join(a *asked, st *state, key passKey, of rowsOf) *group {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g.waiting = slices.DeleteFunc(g.waiting, func(a *asked) bool { return a.ctx.Err() != nil })
-	queries := 0
-	for len(g.waiting) > 0 && queries+len(g.waiting[0].queries) <= kernel.MaxQueries {
-		queries += len(g.waiting[0].queries)
-		together = append(together, g.waiting[0])
-		g.waiting = g.waiting[1:]
+	for _, g := range p.groups[key] {
+		if !sameOnly(g.of.only, of.only) {
+			continue
+		}
+		if g.plan != nil && g.plan.over(a.most) {
+			a.plan = g.plan
+			close(a.done)
+			return nil
+		}
+		g.waiting = append(g.waiting, a)
+		g.changed.Store(true)
+		return g
 	}
-	if together != nil {
-		return together
+	g := &group{key: key, of: of, waiting: []*asked{a}}
+	p.groups[key] = append(p.groups[key], g)
+	p.hold(st.lease)
+	p.tasks.Go(func() {
+		defer p.release(st.lease)
+		p.run(g)
+	})
+	return g
+}
+
+// run reads until nobody is left.
+func (p *passes) run(g *group) {
+	start := p.clock()
+	err := layout.Guard(func() error { return p.circle(g) })
+	p.passed.Add(1)
+	p.nanoseconds.Add(uint64(max(0, p.clock().Sub(start))))
+	if err == nil {
+		return // the group ended with its last scan
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range slices.Concat(g.active, g.waiting) {
+		a.err = err
+		close(a.done)
+	}
+	p.end(g)
+}
+
+// end takes a group off the list.
+func (p *passes) end(g *group) {
 	p.groups[g.key] = slices.DeleteFunc(p.groups[g.key], func(other *group) bool { return other == g })
 	if len(p.groups[g.key]) == 0 {
 		delete(p.groups, g.key)
 	}
-	return nil
 }
 
-// run makes one pass. It goes on as long as one of its scans is waited for.
-func (p *passes) run(g *group, together []*asked) {
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	var left atomic.Int64
-	left.Store(int64(len(together)))
-	for _, a := range together {
-		defer context.AfterFunc(a.ctx, func() {
-			if left.Add(-1) == 0 {
-				stop()
-			}
-		})()
-	}
-	err := layout.Guard(func() error { return p.pass(ctx, g, together) })
-	for _, a := range together {
-		a.err = err
-		close(a.done)
-	}
-}
-
-// pass compares the queries of scans that are not over what they want compared.
-func (p *passes) pass(ctx context.Context, g *group, together []*asked) error {
+// circle goes around a group's rows for as long as somebody has some to go.
+func (p *passes) circle(g *group) error {
 	if g.key.batch {
-		select {
-		case p.lane <- struct{}{}:
-			defer func() { <-p.lane }()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		p.lane <- struct{}{}
+		defer func() { <-p.lane }()
 	}
 	m := g.key.state.models[g.key.model]
 	if err := intact(m.segments); err != nil {
 		return err
 	}
-	made := g.plan // set by this goroutine alone
-	if made == nil {
-		var err error
-		if made, err = m.plan(g.of); err != nil {
-			return err
-		}
-		p.mu.Lock()
-		g.plan = made
-		p.mu.Unlock()
+	made, err := m.plan(g.of)
+	if err != nil {
+		return err
 	}
-	ps := &pass{turns: p.turns, agent: g.key.agent, batch: g.key.batch, threads: p.threads}
+	p.mu.Lock()
+	g.plan = made
+	p.mu.Unlock()
+	ps := &pass{turns: p.turns, agent: g.key.agent, batch: g.key.batch, threads: p.threads, stop: &g.changed}
 	if g.key.batch {
 		ps.threads = 1
 	}
-	for _, a := range together {
-		a.plan = made
-		if !made.over(a.most) {
-			ps.queries = append(ps.queries, a.queries...)
-		}
-	}
-	if len(ps.queries) == 0 {
-		return nil
-	}
-	start := p.clock()
-	if err := ps.run(ctx, made.targets); err != nil {
+	if ps.turn, err = p.turns.take(context.Background(), ps.agent, ps.batch); err != nil {
 		return err
 	}
-	p.count(made.read*uint64(m.stride()), p.clock().Sub(start))
-	if len(together) > 1 {
-		p.shared.Add(uint64(len(ps.queries)))
-	}
-	answers := ps.answers
-	for _, a := range together {
-		if !made.over(a.most) {
-			a.answers, answers = answers[:len(a.queries):len(a.queries)], answers[len(a.queries):]
+	defer ps.end()
+	target, row := 0, 0 // where to go on
+	for {
+		came, more := p.admit(g)
+		if !more {
+			return nil
+		}
+		if came {
+			if err := intact(m.segments); err != nil {
+				return err
+			}
+		}
+		for over := false; !over; {
+			t := made.targets[target]
+			from := max(row, t.from)
+			to := t.to
+			for _, a := range g.active {
+				to = min(to, from+a.left)
+			}
+			n, err := ps.leg(t, from, to, g.active)
+			if err != nil {
+				return err
+			}
+			p.bytes.Add(uint64(n) * uint64(m.stride()))
+			if row = from + n; row == t.to {
+				target, row = (target+1)%len(made.targets), 0
+			}
+			over = g.changed.Load()
+			for _, a := range g.active {
+				a.left -= n
+				over = over || a.left == 0
+			}
 		}
 	}
-	return nil
 }
 
-func (p *passes) count(bytes uint64, took time.Duration) {
-	p.passed.Add(1)
-	p.bytes.Add(bytes)
-	p.nanoseconds.Add(uint64(max(0, took)))
+// admit lets go of the scans that are done or gone, and takes in as many as there
+// is room for. It reports whether any came, and whether any are there; if not, the
+// group has ended.
+func (p *passes) admit(g *group) (came, more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g.changed.Store(false) // whatever changes from now on is seen the next time
+	gone := func(a *asked) bool { return a.ctx.Err() != nil }
+	g.waiting = slices.DeleteFunc(g.waiting, gone)
+	g.active = slices.DeleteFunc(g.active, func(a *asked) bool {
+		if a.left > 0 {
+			return gone(a)
+		}
+		p.close(g, a)
+		return true
+	})
+	queries := 0
+	for _, a := range g.active {
+		queries += len(a.queries)
+	}
+	for len(g.waiting) > 0 && queries+len(g.waiting[0].queries) <= kernel.MaxQueries {
+		a := g.waiting[0]
+		g.waiting = g.waiting[1:]
+		a.left, a.answers = int(g.plan.read), make([]best, len(a.queries))
+		if g.plan.over(a.most) || a.left == 0 {
+			p.close(g, a)
+			continue
+		}
+		queries += len(a.queries)
+		g.active = append(g.active, a)
+		came = true
+	}
+	for _, a := range g.active {
+		a.shared = a.shared || len(g.active) > 1
+	}
+	if len(g.active) == 0 {
+		p.end(g)
+	}
+	return came, len(g.active) > 0
+}
+
+// close tells a scan that it is done.
+func (p *passes) close(g *group, a *asked) {
+	if a.shared {
+		p.shared.Add(uint64(len(a.queries)))
+	}
+	a.plan = g.plan
+	close(a.done)
 }
