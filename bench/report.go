@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"recalld/coordinator"
 	"recalld/memory"
 )
 
@@ -42,8 +43,7 @@ type reportPage struct {
 func (w *reportPage) write() error {
 	w.line("# The ladder: cost, quality and memory against size")
 	w.line("")
-	w.line("Made by `recalld bench report` from the files below; do not edit. [README.md](README.md) says how the other figures were measured.")
-	w.line("")
+	w.line("Made by `recalld bench report` from the files below; do not edit. [README.md](README.md) says what the fields are.")
 	w.runs()
 	if len(w.r.Rungs) > 0 {
 		w.line("")
@@ -151,13 +151,16 @@ func series(rungs []LadderRung, value func(LadderRung) float64) (xs, ys []float6
 	return xs, ys
 }
 
-// Bytes that an arm reads for one row: a code of dims bits, a vector of dims
-// float32.
-func rowBytes(arm string, dims int) float64 {
-	if arm == recallBlock {
-		return float64(dims) / 8
+// rowBytes is what an arm reads of one row: a code of so many bits, an int8 vector
+// in the scanner, a float32 vector without one.
+func rowBytes(arm string, r LadderRung) float64 {
+	switch {
+	case arm == recallBlock:
+		return float64(r.Dims) / 8
+	case r.Scanner == coordinator.ScannerAuto:
+		return float64(r.Dims)
 	}
-	return float64(dims) * 4
+	return float64(r.Dims) * 4
 }
 
 // slopes are fits of cost against what an arm reads.
@@ -184,7 +187,7 @@ func (w *reportPage) slopes() error {
 			}
 			if part == recallBlock || part == recallVector {
 				n := size(largest)
-				read = fmt.Sprintf("%s rows, %s MB", count64(int64(n)), ms(float64(n*rowBytes(part, largest.Dims))/1e6))
+				read = fmt.Sprintf("%s rows, %s MB", count64(int64(n)), ms(float64(n*rowBytes(part, largest))/1e6))
 			}
 			var xs, ys []float64
 			for _, r := range rungs {
@@ -208,7 +211,8 @@ func (w *reportPage) slopes() error {
 	w.line("## Growth")
 	w.line("")
 	w.line("Of p50. The exponent is that of size in a power law (0: size costs nothing, 1: twice the size, twice the time), the intercept and the slope those of")
-	w.line("a straight line; both by least squares, and with few sizes not more than a summary. Dashed in the charts: the straight line.")
+	w.line("a straight line; both by least squares, and with few sizes not more than a summary. Dashed in the charts: the straight line. What is read is the codes or")
+	w.line("vectors that are gone through, without the float32 vectors and int8 rows that order the best of them.")
 	w.table(rows)
 	return nil
 }
