@@ -14,6 +14,7 @@ import (
 
 	"recalld/layout"
 	"recalld/memory"
+	scannerv1 "recalld/proto/recalld/scanner/v1"
 	"recalld/scanner/client"
 	"recalld/sqlite"
 )
@@ -98,6 +99,7 @@ type Codes struct {
 	deltaRows    int64
 	deltaBytes   int64
 	deltaChanges int64
+	newest       int64           // change of the store that the goroutine saw last
 	waiting      map[uint64]bool // agents with a record that only files can hold
 	forgotten    map[string]bool // names of files still to be removed
 	lost         []string        // files that went missing since a maker began
@@ -266,7 +268,9 @@ func (c *Codes) State(ctx context.Context) CodesState {
 		last = view.Seq()
 		_ = view.Close() // of a snapshot that was only asked for its number
 	}
-	c.mu.take()
+	if err := c.mu.lock(ctx); err != nil {
+		return CodesState{Trouble: err.Error()}
+	}
 	defer c.mu.unlock()
 	k := c.catalog
 	s := CodesState{
@@ -295,11 +299,39 @@ func (c *Codes) State(ctx context.Context) CodesState {
 	return s
 }
 
+// Stats are the numbers of the scanner's process; nil when none is used now. It
+// starts none.
+func (c *Codes) Stats(ctx context.Context) *scannerv1.StatsReply {
+	if err := c.mu.lock(ctx); err != nil {
+		return nil
+	}
+	used := c.begun && c.down == nil && !c.closed
+	c.mu.unlock()
+	if !used {
+		return nil
+	}
+	stats, err := c.client.Stats(ctx)
+	if err != nil {
+		return nil
+	}
+	return stats
+}
+
+// Client is the client of the scanner's process, for others who ask it.
+func (c *Codes) Client() *client.Client { return c.client }
+
+// logLimit is how many changes are kept at most for files that cannot be brought
+// up to date. They are built anew when they can.
+const logLimit = 1_000_000
+
 // Sealed returns the change up to which the files hold everything. The log must
-// be kept from that change on. Without files it is the largest number there is.
+// be kept from that change on. Where nothing needs the log it is the largest number
+// there is.
 func (c *Codes) Sealed() int64 {
-	k := c.current()
-	if k.Number == 0 {
+	c.mu.take()
+	defer c.mu.unlock()
+	k := c.catalog
+	if k.Number == 0 || len(k.Segments) == 0 && len(k.Missing) > 0 || c.newest-k.Sequence > logLimit {
 		return math.MaxInt64
 	}
 	return k.Sequence

@@ -192,17 +192,22 @@ func (c *Codes) revive(ctx context.Context) error {
 	if down == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, publishTime)
+	alive := ctx
+	ctx, cancel := context.WithTimeout(alive, publishTime)
 	defer cancel()
 	_, err := c.client.Stats(ctx)
 	var file *client.FileError
-	if err != nil && !errors.Is(err, client.ErrBehind) && !errors.As(err, &file) {
-		return err
-	}
-	if err := c.mu.lock(ctx); err != nil {
+	found := err == nil || errors.Is(err, client.ErrBehind) || errors.As(err, &file)
+	if err := c.mu.lock(alive); err != nil {
 		return err
 	}
 	defer c.mu.unlock()
+	if !found {
+		if alive.Err() == nil {
+			c.down = err // what was said before is of another attempt
+		}
+		return err
+	}
 	c.down, c.unsure = nil, true
 	if err := c.certain(ctx); err != nil {
 		c.lose(err)

@@ -34,6 +34,9 @@ func (c *Codes) Erase(ctx context.Context) error {
 				err = c.erase(ctx)
 			}
 		}
+		if errors.Is(err, errTrimmed) {
+			err = c.dropAll(ctx) // the log does not say what has to go
+		}
 	}
 	if err == nil {
 		err = emptyQuarantine(c.opts.Folder)

@@ -78,7 +78,7 @@ func (c *Codes) tidy(ctx context.Context) error {
 	}
 	revived := c.revive(ctx)
 	if err := c.build(ctx, nil); err != nil {
-		return err
+		return c.trimmed(ctx, err)
 	}
 	followed := c.followNow(ctx)
 	for _, task := range []struct {
@@ -98,13 +98,26 @@ func (c *Codes) tidy(ctx context.Context) error {
 		}
 		c.work.unlock()
 		if err != nil {
-			return errors.Join(err, revived)
+			return errors.Join(c.trimmed(ctx, err), revived)
 		}
 	}
 	if revived != nil {
 		return revived
 	}
 	return followed
+}
+
+// trimmed begins anew when that is what an error asks for, and returns others.
+func (c *Codes) trimmed(ctx context.Context, err error) error {
+	if !errors.Is(err, errTrimmed) {
+		return err
+	}
+	c.opts.Log.Warn("the change log was trimmed past the files of codes, which are built anew")
+	if _, err := c.drop(ctx); err != nil {
+		return err
+	}
+	c.Wake()
+	return nil
 }
 
 // prepare loads the catalog and looks at files and models.
@@ -116,7 +129,7 @@ func (c *Codes) prepare(ctx context.Context) (begun bool, err error) {
 	if begun, err := c.load(ctx); err != nil || !begun {
 		return false, err
 	}
-	return true, errors.Join(c.lookAtFiles(ctx), c.dropRetired(ctx), c.removeForgotten())
+	return true, errors.Join(c.lookAtFiles(ctx), c.look(ctx), c.removeForgotten())
 }
 
 // load checks the catalog that is there, or begins a generation when the store has
@@ -224,13 +237,16 @@ func (c *Codes) lookAtFiles(ctx context.Context) error {
 	return nil
 }
 
-// dropRetired takes models whose vectors are gone out of the generation. c.work is
-// held.
-func (c *Codes) dropRetired(ctx context.Context) error {
+// look notes how far the store is, and takes models whose vectors are gone out of
+// the generation. c.work is held.
+func (c *Codes) look(ctx context.Context) error {
 	view, err := c.store.ViewRecords(ctx)
 	if err != nil {
 		return err
 	}
+	c.mu.take()
+	c.newest = view.Seq()
+	c.mu.unlock()
 	retired := make(map[int64]bool)
 	for _, m := range c.current().Models {
 		_, searched, _, err := view.ModelWidth(m.ID)
@@ -260,7 +276,7 @@ func (c *Codes) dropRetired(ctx context.Context) error {
 func (c *Codes) sealDue() bool {
 	c.mu.take()
 	defer c.mu.unlock()
-	return c.deltaRows >= c.opts.SealRows || c.deltaBytes >= c.opts.SealBytes || c.deltaChanges >= 2*changesPerSeal || len(c.waiting) > 0
+	return c.deltaRows >= c.opts.SealRows || c.deltaBytes >= c.opts.SealBytes || max(c.deltaChanges, c.newest-c.catalog.Sequence) >= 2*changesPerSeal || len(c.waiting) > 0
 }
 
 // eraseDue reports whether a file holds a deleted or changed text. Whoever deletes

@@ -160,6 +160,21 @@ func TestCodesBehindATrimmedLogAreBuiltAnew(t *testing.T) {
 	w.notBuilt("mia")
 	w.tidy()
 	w.same("mia")
+	// The same for files that are behind while nobody asks.
+	if _, err := w.store.Delete(t.Context(), "mia", refs[5:9]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.TrimChanges(t.Context(), w.newest()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.codes.Seal(t.Context()); !errors.Is(err, errTrimmed) {
+		t.Errorf("a seal ends with %v", err)
+	}
+	if err := w.codes.Erase(t.Context()); err != nil {
+		t.Errorf("an erasure ends with %v", err)
+	}
+	w.tidy()
+	w.same("mia")
 }
 
 // newest is the newest change.
@@ -207,6 +222,9 @@ func TestCodesOfSmallStoresAreNotBuilt(t *testing.T) {
 	w.fill(cellOf("mia"), 5)
 	w.tidy()
 	w.same("mia")
+	if stats := w.codes.Stats(t.Context()); stats.GetProcess() == 0 || stats.GetScans() == 0 {
+		t.Errorf("%v", stats)
+	}
 	if w.codes.client.Starts() != 1 {
 		t.Errorf("%d processes", w.codes.client.Starts())
 	}
@@ -321,11 +339,14 @@ func TestCodesWithoutAScanner(t *testing.T) {
 	}
 	view := w.view()
 	for range 50 {
-		if err := w.ask(view, "mia"); !errors.Is(err, client.ErrUnavailable) && !errors.Is(err, ErrNotBuilt) {
+		if err := w.ask(view, "mia"); !errors.Is(err, client.ErrUnavailable) || errors.Is(err, ErrNotBuilt) {
 			t.Fatalf("the answer is %v", err)
 		}
 	}
 	view.Close()
+	if s := w.codes.State(t.Context()); s.Trouble == "" || w.codes.Stats(t.Context()) != nil {
+		t.Errorf("%+v", s)
+	}
 	if len(w.filesOf()) == 0 || len(w.codes.current().Missing) > 0 {
 		t.Errorf("files %v", w.filesOf())
 	}

@@ -97,15 +97,20 @@ func (c *Codes) drop(ctx context.Context) (begun bool, err error) {
 	if begun, err := c.load(ctx); err != nil || !begun {
 		return begun, err
 	}
+	return true, c.dropAll(ctx)
+}
+
+// dropAll is drop with c.work held.
+func (c *Codes) dropAll(ctx context.Context) error {
 	view, err := c.store.ViewRecords(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer view.Close()
 	if err := c.mu.lock(ctx); err != nil {
-		return false, err
+		return err
 	}
 	err = c.startOver(ctx, view)
 	c.mu.unlock()
-	return true, errors.Join(err, c.removeForgotten())
+	return errors.Join(err, c.removeForgotten())
 }
