@@ -24,6 +24,8 @@ type ScanOptions struct {
 	Path     kernel.Path
 	Repeat   int      // rounds, of which the medians are taken
 	Command  []string // of a scanner process to scan through; nil: none
+	Together int      // scans of one query each to release together through that process; 0: none
+	Folder   string   // to make that process's files below; "": the system's temporary one
 	Progress coordinator.Progress
 	Clock    func() time.Time
 }
@@ -62,12 +64,9 @@ const scanSeed = 1
 // measured with are a *[memory.FieldError].
 func Scan(ctx context.Context, o ScanOptions) (*ScanReport, error) {
 	err := errors.Join(atLeastOne("rows", o.Rows), atLeastOne("k", o.K), atLeastOne("queries", o.Queries), atLeastOne("threads", o.Threads),
-		atLeastOne("repeat", o.Repeat))
+		atLeastOne("repeat", o.Repeat), checkDims(o.Dims))
 	if err != nil {
 		return nil, err
-	}
-	if o.Dims < 64 || o.Dims%64 != 0 || o.Dims > kernel.MaxBits {
-		return nil, &memory.FieldError{Field: "dims", Problem: "is no width of a row", Limit: "a multiple of 64 up to 16384", Next: "take one of 256, 384, 512, 768, 1024, 1536"}
 	}
 	r := rand.New(rand.NewPCG(scanSeed, 0))
 	memory, free, err := hugePages(o.Rows * o.Dims / 8)
@@ -128,6 +127,13 @@ func Scan(ctx context.Context, o ScanOptions) (*ScanReport, error) {
 		report.Batch, report.Best.Batch = ratio(report.Scan, report.One), ratio(report.Best.Scan, Quantile(ones, 0))
 	}
 	return report, nil
+}
+
+func checkDims(dims int) error {
+	if dims < 64 || dims%64 != 0 || dims > kernel.MaxBits {
+		return &memory.FieldError{Field: "dims", Problem: "is no width of a row", Limit: "a multiple of 64 up to 16384", Next: "take one of 256, 384, 512, 768, 1024, 1536"}
+	}
+	return nil
 }
 
 // ratio is 0 where there was nothing to measure with.

@@ -20,7 +20,7 @@ of theirs. A server starts and ends this process; started by hand it says so and
 exits with code 1.`,
 		Example: `  recalld scanner --threads 2
   recalld scanner --mlock`,
-		Args:    exactly(0, ""),
+		Args: exactly(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			o.Log = os.Stderr // as it is now: serving sends it elsewhere
 			scanner.Serve(o)
