@@ -250,12 +250,10 @@ func (t *ladderTrial) makeBlocks() error {
 	go func() { finished <- t.service.Drain(t.ctx) }()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var stopped error
 	for drained := false; !drained; {
 		select {
-		case err := <-finished:
-			if err != nil {
-				return err
-			}
+		case stopped = <-finished:
 			drained = true
 		case <-tick.C:
 			if b, err := t.blocks(); err == nil {
@@ -264,6 +262,9 @@ func (t *ladderTrial) makeBlocks() error {
 		}
 	}
 	t.state.Block += t.o.Clock().Sub(start).Seconds()
+	if stopped != nil {
+		return errors.Join(stopped, t.save())
+	}
 	b, err := t.blocks()
 	if err == nil && (b.Waiting > 0 || b.Failed > 0 || b.Blocks == 0) {
 		err = fmt.Errorf("%d blocks are built, %d records wait, %d failed: %s", b.Blocks, b.Waiting, b.Failed, b.LastError)
