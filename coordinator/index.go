@@ -23,6 +23,7 @@ func (c *Coordinator) Index(ctx context.Context) (*IndexState, error) {
 	}
 	if c.codes != nil {
 		s.Codes = codeState(c.codes.State(ctx))
+		s.Codes.Process = processState(ctx, c.codes)
 	}
 	return s, nil
 }
@@ -32,6 +33,19 @@ func codeState(s shards.CodesState) CodeState {
 		Scanner: ScannerAuto, Generation: int64(s.Generation), Sequence: s.Sequence, Applied: s.Applied, Lag: s.Lag,
 		Files: s.Files, Bytes: s.Bytes, ValueBytes: s.ValueBytes, Rows: s.Rows, Dead: s.Dead, DeltaRows: s.DeltaRows, DeltaBytes: s.DeltaBytes,
 		Built: s.Built, Total: s.Total, Building: s.Building, Quarantined: int64(s.Quarantined), Restarts: s.Restarts, Trouble: s.Trouble,
+	}
+}
+
+// processState is nil when no process is used.
+func processState(ctx context.Context, codes *shards.Codes) *ScannerState {
+	p := codes.Stats(ctx)
+	if p == nil {
+		return nil
+	}
+	return &ScannerState{
+		Process: p.GetProcess(), Scans: int64(p.GetScans()), Ranks: int64(p.GetRanks()), Blocks: int64(p.GetRowsScanned()), Records: int64(p.GetRecordsScanned()),
+		Bytes: int64(p.GetBytesScanned()), Passes: int64(p.GetPasses()), Coalesced: int64(p.GetCoalescedQueries()), Seconds: p.GetPassSeconds(), Waited: p.GetWaitSeconds(),
+		Mapped: int64(p.GetMappedBytes()), Locked: int64(p.GetLockedBytes()), LockProblem: p.GetLockProblem(), Anonymous: int64(p.GetAnonymousBytes()),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -201,6 +202,42 @@ func TestScannerChangesNoAnswer(t *testing.T) {
 	})
 	if answered == 0 || failed > 0 {
 		t.Errorf("the scanner answered %d questions and failed at %d", answered, failed)
+	}
+}
+
+// ARCHITECTURE 6 and 8.6: a scanner that cannot be started costs no row; both arms
+// that it would have served say so, and the doctor says it too.
+func TestScannerThatIsNotThere(t *testing.T) {
+	through := ownScanner(t)
+	through.Command = []string{filepath.Join(t.TempDir(), "missing")}
+	b := openWith(t, filepath.Join(t.TempDir(), "recall.db"), map[string]string{"blocks.retrieve": "true"}, through)
+	plain := open(t, map[string]string{"blocks.retrieve": "true"})
+	for _, x := range []*bench{b, plain} {
+		shelve(x, 5, 20)
+		x.drain()
+	}
+	b.codesAre("in trouble", func(c CodeState) bool { return c.Trouble != "" })
+	said := 0
+	for _, q := range inquiries(5, 12) {
+		got, want := b.recall(q), plain.recall(q)
+		for _, d := range got.Degraded {
+			if d.Reason == arm.ReasonScanner {
+				said++
+			}
+		}
+		got.Degraded = slices.DeleteFunc(got.Degraded, func(d Degradation) bool { return d.Reason == arm.ReasonScanner })
+		if len(got.Degraded) == 0 {
+			got.Degraded = nil
+		}
+		if encode(t, got.Rows) != encode(t, want.Rows) || encode(t, got.Coverage) != encode(t, want.Coverage) || encode(t, got.Degraded) != encode(t, want.Degraded) {
+			t.Errorf("%+v: %s", q, firstDifference(encode(t, got), encode(t, want)))
+		}
+	}
+	if said == 0 {
+		t.Error("no answer says that there is no scanner")
+	}
+	if check := b.check("codes-index", false); check.OK || check.Severity != sqlite.SeverityWarning {
+		t.Errorf("the doctor: %+v", check)
 	}
 }
 

@@ -131,6 +131,10 @@ func writeIndex(w io.Writer, s *coordinator.IndexState) {
 	}
 	fmt.Fprintf(w, "codes  %d of %d cells%s; generation %d, %d files, %d bytes (%d of int8 vectors)\n", c.Built, c.Total, building(c.Building), c.Generation, c.Files, c.Bytes, c.ValueBytes)
 	fmt.Fprintf(w, "       %d rows, %d of them dead, and %d beside the files (%d bytes); files hold change %d, the scanner %d, %d behind\n", c.Rows, c.Dead, c.DeltaRows, c.DeltaBytes, c.Sequence, c.Applied, c.Lag)
+	if p := c.Process; p != nil {
+		fmt.Fprintf(w, "       process %d: %d scans of blocks and %d of records, %d bytes mapped, %d of its own\n", p.Process, p.Scans, p.Ranks, p.Mapped, p.Anonymous)
+		trouble(p.LockProblem)
+	}
 	if c.Quarantined > 0 || c.Restarts > 0 {
 		fmt.Fprintf(w, "       %d files set aside as damaged, %d restarts of the scanner\n", c.Quarantined, c.Restarts)
 	}
