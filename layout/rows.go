@@ -81,9 +81,25 @@ func (r Rows) Find(cell Range, ref memory.Ref) (Range, bool) {
 
 func (r Rows) count() int { return len(r.parents) / parentBytes }
 
-// parent returns which record a row belongs to.
+// parent returns which record a row belongs to. Records hardly differ in their
+// rows: the search begins where it would be if they did not, and widens from there,
+// so that it touches a few lines of memory and not one for each halving.
 func (r Rows) parent(row int) int {
-	return max(0, sort.Search(r.count(), func(i int) bool { return r.first(i) > row })-1)
+	n := r.count()
+	if n == 0 {
+		return 0
+	}
+	from := min(n-1, max(0, int(int64(row)*int64(n)/int64(max(1, r.rows)))))
+	to := from + 1
+	for step := 1; from > 0 && r.first(from) > row; step *= 2 {
+		to = from
+		from = max(0, from-step)
+	}
+	for step := 1; to < n && r.first(to) <= row; step *= 2 {
+		from = to
+		to = min(n, to+step)
+	}
+	return max(0, from+sort.Search(to-from, func(i int) bool { return r.first(from+i) > row })-1)
 }
 
 func (r Rows) packed(i int) uint64 { return binary.LittleEndian.Uint64(r.parents[i*parentBytes:]) }

@@ -12,21 +12,30 @@ import (
 // answer is what a query found as it is sent, with dot products when the query
 // has values (DECISIONS 22).
 func (m *model) answer(b best, query []byte) (*scannerv1.Answer, error) {
-	a := &scannerv1.Answer{}
-	for _, f := range b.rows {
-		a.Rows = append(a.Rows, f.wire())
-	}
-	for _, f := range b.parents {
-		a.Parents = append(a.Parents, f.wire())
-	}
+	a := &scannerv1.Answer{Rows: wireHits(b.rows), Parents: wireHits(b.parents)}
 	if len(query) == 0 {
 		return a, nil
 	}
 	return a, m.rerank(b.rows, a.GetRows(), query)
 }
 
-func (f found) wire() *scannerv1.Hit {
-	return &scannerv1.Hit{Ref: &scannerv1.Ref{Kind: scannerv1.Kind(f.ref.Kind), Id: f.ref.ID}, Block: uint32(f.block), Distance: f.distance}
+// wireHits makes all messages in one piece: there are hundreds.
+func wireHits(hits []found) []*scannerv1.Hit {
+	if len(hits) == 0 {
+		return nil
+	}
+	messages := make([]struct {
+		hit scannerv1.Hit
+		ref scannerv1.Ref
+	}, len(hits))
+	list := make([]*scannerv1.Hit, len(hits))
+	for i, f := range hits {
+		m := &messages[i]
+		m.ref.Kind, m.ref.Id = scannerv1.Kind(f.ref.Kind), f.ref.ID
+		m.hit.Ref, m.hit.Block, m.hit.Distance = &m.ref, uint32(f.block), f.distance
+		list[i] = &m.hit
+	}
+	return list
 }
 
 // rerank fills in the dot products and norms of rows. A row of a file is read
