@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"syscall"
 
 	"recalld/coordinator/arm"
 	"recalld/shards"
@@ -36,10 +38,22 @@ func (cfg *Config) derivedFolder() string {
 	return filepath.Join(filepath.Dir(cfg.Store.Path()), "derived")
 }
 
+// codesFolder is where the matrices behind the scanner are.
+func (cfg *Config) codesFolder() string { return filepath.Join(cfg.derivedFolder(), "codes") }
+
 // openCodes opens the matrices behind the scanner; nil when there is none. A store
-// that is only read has none: its files could not be kept.
+// that is only read has none: its files could not be kept. Where the setting says
+// that there is to be none, what an earlier run left goes.
 func openCodes(ctx context.Context, cfg Config, p Policy, log *slog.Logger) (*shards.Codes, error) {
-	if cfg.Scanner.Off || len(cfg.Scanner.Command) == 0 || p.Scanner == ScannerOff || cfg.Store.ReadOnly() {
+	switch {
+	case cfg.Store.ReadOnly():
+		return nil, nil
+	case p.Scanner == ScannerOff:
+		if err := removeCodes(cfg.codesFolder()); err != nil {
+			log.Warn("files of codes that are of no use could not be removed", "error", err)
+		}
+		return nil, nil
+	case cfg.Scanner.Off || len(cfg.Scanner.Command) == 0:
 		return nil, nil
 	}
 	command := cfg.Scanner.Command
@@ -47,7 +61,7 @@ func openCodes(ctx context.Context, cfg Config, p Policy, log *slog.Logger) (*sh
 		command = append(append([]string(nil), command...), "--mlock")
 	}
 	return shards.OpenCodes(ctx, cfg.Store, shards.CodesOptions{
-		Folder: filepath.Join(cfg.derivedFolder(), "codes"), Command: command, Runtime: cfg.Scanner.Runtime,
+		Folder: cfg.codesFolder(), Command: command, Runtime: cfg.Scanner.Runtime,
 		Lean: p.ScannerLean, Stderr: cfg.Scanner.Stderr, Log: log,
 	})
 }
@@ -67,6 +81,7 @@ func (c *Coordinator) searchThrough(codes *shards.Codes) arm.Arm {
 // openDerived opens what follows from the store. Words come second and go first:
 // they may be searched by the same process.
 func (c *Coordinator) openDerived(ctx context.Context, cfg Config, p Policy) (err error) {
+	c.codesFolder = cfg.codesFolder()
 	if c.codes, err = openCodes(ctx, cfg, p, c.log); err != nil {
 		return err
 	}
@@ -76,12 +91,26 @@ func (c *Coordinator) openDerived(ctx context.Context, cfg Config, p Policy) (er
 	return err
 }
 
+// removeCodes removes everything that a run with a scanner left. A folder that
+// cannot be there needs no removing.
+func removeCodes(folder string) error {
+	err := os.RemoveAll(folder)
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	return err
+}
+
 // eraseDerived returns once no derived file holds words or vectors of what was
-// deleted.
-func (c *Coordinator) eraseDerived(ctx context.Context) error {
+// deleted. gone says that a text was: files that a run with a scanner left, and
+// that nobody in this one follows, are removed then, and built anew by the next.
+func (c *Coordinator) eraseDerived(ctx context.Context, gone bool) error {
 	err := c.words.Erase(ctx)
-	if c.codes != nil {
+	switch {
+	case c.codes != nil:
 		err = errors.Join(err, c.codes.Erase(ctx))
+	case gone:
+		err = errors.Join(err, removeCodes(c.codesFolder))
 	}
 	return err
 }

@@ -41,20 +41,22 @@ type Config struct {
 // Coordinator implements [Service] in process. It owns the embedding queue's
 // worker and the recall counters.
 type Coordinator struct {
-	store     *sqlite.Store
-	models    *models
-	arms      map[string]arm.Arm
-	matrices  *arm.Matrices
-	blocks    *arm.Blocks
-	words     *shards.Lexical
-	codes     *shards.Codes // nil: there is no scanner
-	worker    *ingest.QueueWorker
-	counters  *recalled
-	clock     func() time.Time
-	log       *slog.Logger
-	version   string
-	seed      uint64
-	overrides map[string]string
+	store    *sqlite.Store
+	models   *models
+	arms     map[string]arm.Arm
+	matrices *arm.Matrices
+	blocks   *arm.Blocks
+	words    *shards.Lexical
+	codes    *shards.Codes // nil: there is no scanner
+	// codesFolder has the files of codes, also those that an earlier run left.
+	codesFolder string
+	worker      *ingest.QueueWorker
+	counters    *recalled
+	clock       func() time.Time
+	log         *slog.Logger
+	version     string
+	seed        uint64
+	overrides   map[string]string
 
 	asking   atomic.Int64 // recalls and stores under way
 	settings sync.Mutex   // one change of settings at a time

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"recalld/memory"
@@ -31,7 +32,8 @@ func (c *Coordinator) Delete(ctx context.Context, r DeleteRequest) (*DeleteRespo
 	if err != nil {
 		return nil, err
 	}
-	if err := c.erase(ctx); err != nil {
+	gone := slices.ContainsFunc(results, func(d sqlite.DeleteResult) bool { return d.Outcome == sqlite.OutcomeDeleted })
+	if err := c.erase(ctx, gone); err != nil {
 		return nil, fmt.Errorf("delete: the records are gone, and %w", err)
 	}
 	for _, d := range results {
@@ -60,7 +62,7 @@ func (c *Coordinator) deleteAgent(ctx context.Context, agent string) (*DeleteRes
 	if err != nil {
 		return nil, err
 	}
-	if err := c.erase(ctx); err != nil {
+	if err := c.erase(ctx, d.Memories+d.Episodes > 0); err != nil {
 		return nil, fmt.Errorf("delete: the records are gone, and %w", err)
 	}
 	if err := c.forgetPause(ctx, agent); err != nil {
@@ -75,12 +77,12 @@ func (c *Coordinator) deleteAgent(ctx context.Context, agent string) (*DeleteRes
 }
 
 // erase waits until no derived file holds the words or vectors of what was deleted
-// (DECISIONS 14). The change is durable by now, so that a caller who left does
-// not stop it.
-func (c *Coordinator) erase(ctx context.Context) error {
+// (DECISIONS 14); gone says whether anything was. The change is durable by now, so
+// that a caller who left does not stop it.
+func (c *Coordinator) erase(ctx context.Context, gone bool) error {
 	ctx, cancel := outlast(ctx)
 	defer cancel()
-	if err := c.eraseDerived(ctx); err != nil {
+	if err := c.eraseDerived(ctx, gone); err != nil {
 		return fmt.Errorf("what they said is still in derived files: %w", err)
 	}
 	return nil

@@ -71,7 +71,7 @@ func TestErasureOutlastsTheCaller(t *testing.T) {
 	}
 	left, leave := context.WithCancel(t.Context())
 	leave()
-	if err := b.erase(left); err != nil {
+	if err := b.erase(left, true); err != nil {
 		t.Error(err)
 	}
 	if in := below(t, derived, "zibarit"); len(in) > 0 {

@@ -225,7 +225,7 @@ func (m *merge) deleteBatch(ctx context.Context, batch []taken) error {
 			m.answer.Rejected = append(m.answer.Rejected, r.Ref.String())
 		}
 	}
-	return m.c.erase(ctx)
+	return m.c.erase(ctx, true)
 }
 
 // textsOf is what the target has now, by the record of the source.

@@ -353,3 +353,71 @@ func TestErasureReachesCodes(t *testing.T) {
 		}
 	}
 }
+
+// DECISIONS 14: codes and values of a text that is deleted or rewritten while there
+// is no scanner go too, from the files that an earlier run with one left; what
+// leaves every text alone leaves these. Where there is to be no scanner at all, the
+// files go at the start.
+func TestErasureReachesCodesOfAnEarlierRun(t *testing.T) {
+	b := openWith(t, filepath.Join(t.TempDir(), "recall.db"), map[string]string{"blocks.retrieve": "true"}, ownScanner(t))
+	codes := filepath.Join(filepath.Dir(b.path), "derived", "codes")
+	text := "The zanzibarite was moved to the cellar."
+	refs := b.put("mia", say(text+"\n\nThe quixotrope hums at night."), say("Another one. And its neighbour."))
+	b.drain()
+	v := b.vectors(embed.Document, text)[0]
+	values, _ := memory.Int8(v)
+	left := func() int { return len(below(t, codes, string(values))) + len(below(t, codes, string(memory.Signs(v)))) }
+	filled := func() {
+		t.Helper()
+		b.cfg.Scanner.Off = false
+		b.restart()
+		b.built()
+		if err := b.codes.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.cfg.Scanner.Off = true
+		b.restart()
+		if len(below(t, codes, "")) == 0 {
+			t.Fatal("there are no files to begin with")
+		}
+	}
+	filled()
+	if left() < 2 {
+		t.Fatal("the codes of the text are in no file to begin with")
+	}
+	project := "atlas"
+	if _, err := b.Update(t.Context(), UpdateRequest{Agent: "mia", Ref: refs[1], Project: &project}); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := b.Delete(t.Context(), DeleteRequest{Agent: "mia", Refs: []string{"mem:99"}}); err != nil || len(gone.Deleted) != 0 {
+		t.Fatal(gone, err)
+	}
+	if left() < 2 {
+		t.Error("a project that changed, and a record that is not there, took files along")
+	}
+	other := "Something else. It is said now."
+	if _, err := b.Update(t.Context(), UpdateRequest{Agent: "mia", Ref: refs[0], Content: &other}); err != nil {
+		t.Fatal(err)
+	}
+	if n := left(); n != 0 {
+		t.Errorf("after the text was rewritten %d files have its codes", n)
+	}
+	b.drain()
+	filled()
+	if _, err := b.Delete(t.Context(), DeleteRequest{Agent: "mia", All: true}); err != nil {
+		t.Fatal(err)
+	}
+	if in := below(t, codes, ""); len(in) != 0 {
+		t.Errorf("after everything was deleted there is %v", in)
+	}
+	b.put("mia", say("A third one. It has two sentences."))
+	b.drain()
+	filled()
+	if _, err := b.SetSetting(t.Context(), "scanner", ScannerOff); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	if in := below(t, codes, ""); len(in) != 0 {
+		t.Errorf("with the setting off there is %v", in)
+	}
+}

@@ -33,7 +33,7 @@ func (c *Coordinator) Update(ctx context.Context, r UpdateRequest) (*Row, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.erase(ctx); err != nil {
+	if err := c.erase(ctx, r.Content != nil); err != nil {
 		return nil, fmt.Errorf("update: it is stored; of the former text, %w", err)
 	}
 	c.worker.Wake()

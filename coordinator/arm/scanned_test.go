@@ -138,8 +138,8 @@ func openCodes(t testing.TB, store *sqlite.Store, folder string) *shards.Codes {
 	return codes
 }
 
-// within asks again until the scanner has an answer, which it has once what it
-// needs is built.
+// within asks again until the scanner has an answer, which it has once everything
+// is built that there is.
 type within struct {
 	t testing.TB
 	*shards.Codes
@@ -147,9 +147,13 @@ type within struct {
 
 func (w within) until(ask func() error) {
 	w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); errors.Is(ask(), shards.ErrNotBuilt); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		state := w.State(w.t.Context())
+		if !errors.Is(ask(), shards.ErrNotBuilt) || state.Built == state.Total && !state.Building {
+			return
+		}
 		if time.Now().After(deadline) {
-			w.t.Fatalf("not built: %+v", w.State(w.t.Context()))
+			w.t.Fatalf("not built: %+v", state)
 		}
 	}
 }
