@@ -71,6 +71,7 @@ type Codes struct {
 	done   sync.WaitGroup
 
 	segmentBytes, valueBytes, pieceBytes int64
+	changesBehind                        int64
 	recordBytes                          int
 
 	erasing atomic.Int32 // erasures that wait for work
@@ -133,7 +134,7 @@ func newCodes(store *sqlite.Store, o CodesOptions) (*Codes, error) {
 	truth := store.TruthID()
 	c := &Codes{
 		store: store, opts: o, client: processes, wake: make(chan struct{}, 1), gone: make(chan struct{}, 1), work: newTurn(), mu: newTurn(),
-		segmentBytes: segmentBytes, valueBytes: valueBytes, pieceBytes: pieceBytes, recordBytes: recordLimit,
+		segmentBytes: segmentBytes, valueBytes: valueBytes, pieceBytes: pieceBytes, changesBehind: changesBehind, recordBytes: recordLimit,
 		names:     newDirectory(func(name string) uint64 { return layout.Key(truth, name) }),
 		waiting:   make(map[uint64]bool),
 		forgotten: make(map[string]bool),

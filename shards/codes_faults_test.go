@@ -197,7 +197,9 @@ func TestCodesFullDiskWhileBuilding(t *testing.T) {
 
 // ARCHITECTURE 6: the scanner may be killed at any moment: answers are right, or
 // there is none, and one of a known kind.
-func TestCodesScannerKilledUnderLoad(t *testing.T) {
+func TestCodesScannerKilledUnderLoad(t *testing.T) { scannerDeaths(t, 20) }
+
+func scannerDeaths(t *testing.T, deaths int) {
 	w := newCodesWorld(t, 20, CodesOptions{SealRows: 60})
 	w.closeCodes()
 	w.fill(cellOf("mia"), 30)
@@ -238,7 +240,7 @@ func TestCodesScannerKilledUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for kills, before := 0, int64(0); kills < 20; {
+	for kills, before := 0, int64(0); kills < deaths; {
 		// Between kills some answers come.
 		if right.Load() <= before || t.Failed() {
 			if t.Failed() {
@@ -266,13 +268,15 @@ func TestCodesScannerKilledUnderLoad(t *testing.T) {
 // ARCHITECTURE 6, 8.1: a process that is killed at any moment, while building,
 // sealing, compacting, erasing or publishing, leaves files that answer like the
 // store, or none.
-func TestCodesKilledWhileMakingFiles(t *testing.T) {
+func TestCodesKilledWhileMakingFiles(t *testing.T) { makerDeaths(t, 5) }
+
+func makerDeaths(t *testing.T, deaths int) {
 	w := newCodesWorld(t, 20, CodesOptions{})
 	w.fill(cellOf("mia"), 20)
 	w.closeCodes()
 	r := rand.New(rand.NewPCG(3, 4))
 	built := 0
-	for round := range 6 {
+	for round := range deaths {
 		if err := w.store.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -543,3 +543,20 @@ func TestKeySpans(t *testing.T) {
 		}
 	})
 }
+
+// DECISIONS 29: a segment that was written anew without its dead rows keeps its
+// place in its run.
+func TestCodesErasedRunsAreMerged(t *testing.T) {
+	w := newCodesWorld(t, 64, CodesOptions{})
+	refs := w.fill(cellOf("mia"), 40)
+	w.tidy()
+	w.deleteAndErase("mia", refs[0])
+	w.fill(cellOf("mia"), 3)
+	if err := w.codes.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.codes.Compact(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	w.same("mia")
+}

@@ -20,6 +20,9 @@ const (
 	// message. One with more goes without values, and one whose codes alone are more
 	// waits for a file.
 	recordLimit = 32 << 20
+	// changesBehind is how many changes a question takes over. More become files
+	// before the scanner hears of the rest.
+	changesBehind = 20_000
 	// maxMarks bounds the changes that are known one by one.
 	maxMarks = 4096
 )
@@ -68,6 +71,10 @@ func (c *Codes) step(ctx context.Context, view *sqlite.View) (there bool, err er
 	if err := c.certain(ctx); err != nil || c.applied >= view.Seq() {
 		return err == nil, c.noticed(ctx, err)
 	}
+	if view.Seq()-c.applied > c.changesBehind || c.deltaBytes > 2*c.opts.SealBytes {
+		c.Wake()
+		return false, errFarBehind
+	}
 	oldest, err := view.OldestChange()
 	if err != nil {
 		return false, err
@@ -103,6 +110,9 @@ func (c *Codes) step(ctx context.Context, view *sqlite.View) (there bool, err er
 	c.deltaChanges += int64(changes.n)
 	return c.applied >= view.Seq(), nil
 }
+
+// errFarBehind says that so much changed that it becomes files first.
+var errFarBehind = fmt.Errorf("%w: so much changed that it becomes files first", ErrNotBuilt)
 
 // addModels takes models into the generation in use. c.mu is held.
 func (c *Codes) addModels(ctx context.Context, added []codedModel) error {

@@ -80,11 +80,18 @@ func (c *Codes) tidy(ctx context.Context) error {
 	if err := c.build(ctx, nil); err != nil {
 		return c.trimmed(ctx, err)
 	}
-	followed := c.followNow(ctx)
+	followed := error(nil)
 	for _, task := range []struct {
 		due func() bool
 		do  func(context.Context) error
 	}{
+		{c.sealDue, c.seal},
+		{func() bool { return true }, func(ctx context.Context) error {
+			if followed = c.followNow(ctx); errors.Is(followed, errFarBehind) {
+				followed = nil // it is sealed first, in the next round
+			}
+			return nil
+		}},
 		{c.sealDue, c.seal},
 		{func() bool { return c.tier() != nil }, c.compactTier},
 		{c.eraseDue, c.erase},
@@ -276,7 +283,7 @@ func (c *Codes) look(ctx context.Context) error {
 func (c *Codes) sealDue() bool {
 	c.mu.take()
 	defer c.mu.unlock()
-	return c.deltaRows >= c.opts.SealRows || c.deltaBytes >= c.opts.SealBytes || max(c.deltaChanges, c.newest-c.catalog.Sequence) >= 2*changesPerSeal || len(c.waiting) > 0
+	return c.deltaRows >= c.opts.SealRows || c.deltaBytes >= c.opts.SealBytes || max(c.deltaChanges, c.newest-c.catalog.Sequence) >= c.changesBehind || len(c.waiting) > 0
 }
 
 // eraseDue reports whether a file holds a deleted or changed text. Whoever deletes

@@ -377,3 +377,140 @@ func TestCodesRunOnTheirOwn(t *testing.T) {
 	eventually(t, c, "the rest is sealed", func() bool { s := c.State(t.Context()); return s.DeltaRows == 0 && s.Rows == 4*50 })
 	w.same("mia")
 }
+
+// DECISIONS 4: a snapshot that the scanner has passed is answered when nothing of
+// the scope changed in between, by what came since or by files, and not otherwise.
+func TestCodesOlderSnapshot(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	refs := w.fill(cellOf("mia"), 5)
+	w.fill(memory.Cell{Agent: "ken", Project: "p"}, 5)
+	w.tidy()
+	old := w.view()
+	w.fill(cellOf("mia"), 1)
+	w.same("mia")
+	if err := w.ask(old, "ken"); err != nil {
+		t.Errorf("nothing of ken changed: %v", err)
+	}
+	if err := w.ask(old, "mia"); !errors.Is(err, ErrPassed) {
+		t.Errorf("the scanner has one record more: %v", err)
+	}
+	old.Close()
+
+	old = w.view()
+	w.embed("mia", w.model, refs[0], w.vector(900))
+	w.same("mia")
+	if err := w.askBlocks(old, w.blockQuery(memory.Scope{Agent: "mia"}, 7)); err != nil {
+		t.Errorf("no block changed: %v", err)
+	}
+	if _, err := w.askRecords(old, RecordQuery{Model: w.model, Scope: memory.Scope{Agent: "mia"}, Vector: w.vector(7), K: 3}); !errors.Is(err, ErrPassed) {
+		t.Errorf("a vector changed: %v", err)
+	}
+	old.Close()
+
+	old = w.view()
+	w.fill(cellOf("mia"), 1)
+	if err := w.codes.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.ask(old, "mia"); !errors.Is(err, ErrPassed) {
+		t.Errorf("files have one record more: %v", err)
+	}
+	old.Close()
+	w.same("mia")
+}
+
+// BR-095, DECISIONS 4: a record that moved is in its new cell alone, also after its
+// move is in files.
+func TestCodesOfARecordThatMoved(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	refs := w.fill(memory.Cell{Agent: "mia", Project: "p"}, 6)
+	w.tidy()
+	p, q, none := "p", "q", ""
+	for i, to := range []*string{&q, &none, &p} {
+		for _, ref := range refs[i*2 : i*2+2] {
+			for _, project := range []*string{&q, to} {
+				if _, err := w.store.Update(t.Context(), "mia", ref, sqlite.Patch{Project: project}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for range 2 {
+			view := w.view()
+			for _, project := range []*string{nil, &p, &q, &none} {
+				if err := w.askBlocks(view, w.blockQuery(memory.Scope{Agent: "mia", Project: project}, 5)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			view.Close()
+			if err := w.codes.Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// DECISIONS 4: when it is not known what the scanner holds, it is asked, and told
+// the rest.
+func TestCodesDoubtIsResolved(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	w.fill(cellOf("mia"), 5)
+	w.tidy()
+	w.fill(cellOf("mia"), 2)
+	w.same("mia")
+	doubt := func() {
+		if err := w.codes.doubt(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doubt()
+	w.same("mia")
+	// A generation of which the scanner was not told.
+	w.codes.mu.take()
+	w.codes.down = errors.New("for the test")
+	w.codes.mu.unlock()
+	w.fill(cellOf("mia"), 2)
+	if err := w.codes.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.codes.mu.take()
+	w.codes.down = nil
+	w.codes.mu.unlock()
+	w.same("mia")
+	if stats := w.codes.Stats(t.Context()); stats.GetState().GetGeneration() != w.codes.current().Number {
+		t.Errorf("the scanner has generation %d", stats.GetState().GetGeneration())
+	}
+	// Changes of which the scanner was not told.
+	w.fill(cellOf("mia"), 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	view := w.view()
+	if err := w.codes.follow(ctx, view); err == nil {
+		t.Error("changes were told to nobody")
+	}
+	view.Close()
+	w.same("mia")
+}
+
+// What is far behind becomes files before the scanner hears of the rest: no
+// question takes over the changes of an import.
+func TestCodesFarBehindAreSealedFirst(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	w.fill(cellOf("mia"), 5)
+	w.tidy()
+	w.codes.changesBehind = 30
+	w.fill(cellOf("mia"), 15) // three changes each
+	w.notBuilt("mia")
+	w.tidy()
+	w.same("mia")
+	if s := w.codes.State(t.Context()); s.Rows != 4*20 || s.DeltaRows != 0 {
+		t.Errorf("%+v", s)
+	}
+	w.codes.changesBehind = changesBehind
+	w.codes.opts.SealBytes = 1_000
+	w.fill(cellOf("mia"), 12)
+	w.same("mia") // in one step
+	w.fill(cellOf("mia"), 1)
+	w.notBuilt("mia")
+	w.tidy()
+	w.same("mia")
+}
