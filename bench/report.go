@@ -53,12 +53,29 @@ func (w *reportPage) write() error {
 		w.line("`answer` a listing without any arm. Processor time is of a recall on average, and tells more than the clock where the load, over a minute, is above")
 		w.line("the number of cores. Memory is the peak of a process, in MiB. The page cache is warm.")
 	}
+	if load, cores := w.busiest(); load > cores {
+		w.line("")
+		w.line(fmt.Sprintf("**The machine was busy**: a load of up to %.0f on %.0f cores while these were measured. Counts, sizes and hits do not know; times do.", load, cores))
+	}
 	for _, section := range []func() error{w.latency, w.slopes, w.quality, w.memory, w.neighbour, w.vectors, w.peers} {
 		if err := section(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// busiest is the highest load of any rung, and the fewest cores of any machine.
+func (w *reportPage) busiest() (load, cores float64) {
+	for _, r := range w.r.Rungs {
+		load = max(load, r.Load[0], r.Load[1])
+	}
+	for _, run := range w.r.Runs {
+		if n := float64(run.Machine.Cores); cores == 0 || n > 0 && n < cores {
+			cores = n
+		}
+	}
+	return load, cores
 }
 
 func (w *reportPage) line(text string) {
@@ -163,6 +180,10 @@ func rowBytes(arm string, r LadderRung) float64 {
 	return float64(r.Dims) * 4
 }
 
+// leastGrowth is how many times the smallest size the largest one must be for a
+// fit between them to say anything.
+const leastGrowth = 3
+
 // slopes are fits of cost against what an arm reads.
 func (w *reportPage) slopes() error {
 	rows := [][]string{{"shape", "part", "sizes", "exponent", "intercept, ms", "slope", "read a question, at the largest"}}
@@ -198,7 +219,7 @@ func (w *reportPage) slopes() error {
 				xs, ys = append(xs, size(r)), append(ys, l.P50)
 			}
 			f := FitCost(xs, ys)
-			if !f.OK {
+			if !f.OK || slices.Max(xs) < leastGrowth*slices.Min(xs) {
 				continue
 			}
 			rows = append(rows, []string{shape, part, strconv.Itoa(len(rungs)), fmt.Sprintf("%.2f", f.Exponent), ms(f.Intercept), ms(f.Slope*scale) + " " + unit, read})

@@ -57,9 +57,10 @@ func TestReportPage(t *testing.T) {
 	}
 	stale := rungFor(ShapeOne, 1_000)
 	stale.Blocks = 123_456_789
+	rungs[0].Load = [2]float64{1, 7}
 	files := []string{
 		writeResult(t, "old.json", LadderReport{Kind: KindLadder, Rungs: []LadderRung{stale}}),
-		writeResult(t, "ladder.json", LadderReport{Kind: KindLadder, Rungs: rungs, Machine: Machine{CPU: "a | b", Command: "recalld bench ladder"}}),
+		writeResult(t, "ladder.json", LadderReport{Kind: KindLadder, Rungs: rungs, Machine: Machine{CPU: "a | b", Cores: 2, Command: "recalld bench ladder"}}),
 		writeResult(t, "peers.json", PeersReport{Kind: KindPeers, Rows: []PeerRow{
 			{Name: "numpy", Version: "2", Task: "scan", N: 1_000, Dims: 1_024, K: 200, P50: 3, Recall: 1},
 			{Name: "recalld kernel", Task: "scan", N: 1_000, Dims: 1_024, K: 200, P50: 2, Recall: 1},
@@ -104,7 +105,7 @@ func TestReportPage(t *testing.T) {
 	}
 	page := string(first["page.md"])
 	for _, want := range []string{
-		"| one | 1,000 | 20,000 | off | 3.00 | 6.00 | 9.00 |", "| one | 10,000 | 200,000 | off | 21.0 |", "to the byte", "- faiss, scan: not installed", "block scan_cap: 2", "a / b",
+		"| one | 1,000 | 20,000 | off | 3.00 | 6.00 | 9.00 |", "| one | 10,000 | 200,000 | off | 21.0 |", "to the byte", "a load of up to 7 on 2 cores", "- faiss, scan: not installed", "block scan_cap: 2", "a / b",
 		"| 1,000 | numpy 2 | 3.00 |  |  | 1.000 |  | 1.50 |", // of our 2 ms
 		"| one | recall | 2 | 0.85 | 1.00 | 2,000 ms a million records |",
 	} {
