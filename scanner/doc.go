@@ -5,7 +5,7 @@
 // A [Server] holds one generation of files and, beside it, a delta of what
 // changed since. Publish and Apply make a new state; a scan keeps the one that it
 // began with. Scope, filter and order are decided here, texts and names are
-// never seen.
+// never seen. Beside it [Words] searches a copy of the server's lexical index.
 //
 // Invariants: an answer is exact and the same whatever the processor, the number
 // of threads and the cut into segments, ranges, tiles and delta (DECISIONS 2);
@@ -13,6 +13,7 @@
 // before its checksum was; a state that does not reach as far as was asked gives
 // an error and no answer (DECISIONS 4); the process ends with its parent.
 //
-// It refuses to write files, to know names, texts and SQL, to answer from a part
+// It refuses to write files, to know names and SQL, to know texts of records but
+// those that the lexical index has in memory, to answer from a part
 // of its files, and to listen on anything but a socket in its parent's folder.
 package scanner

@@ -15,7 +15,13 @@ import (
 // DECISIONS 4, ARCHITECTURE 8.5: while others store, change, delete, seal, merge
 // and erase, every search gives what reading its own snapshot gives.
 func TestSearchesBesideEverythingElse(t *testing.T) {
-	w := newWorld(t, Options{SealRows: 40, BuildText: 500, MaxFile: 1 << 16})
+	besideEverythingElse(newWorld(t, Options{SealRows: 40, BuildText: 500, MaxFile: 1 << 16}), func() {})
+}
+
+// besideEverythingElse asks while everything else is done, and calls meanwhile
+// again and again.
+func besideEverythingElse(w *world, meanwhile func()) {
+	t := w.t
 	w.flood(cellOf("mia"), 100, words)
 	w.flood(cellOf("ken"), 60, words)
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
@@ -74,6 +80,7 @@ func TestSearchesBesideEverythingElse(t *testing.T) {
 				t.Error(err)
 				return
 			}
+			meanwhile()
 			time.Sleep(time.Duration(r.IntN(10)) * time.Millisecond)
 		}
 	})

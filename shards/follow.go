@@ -146,7 +146,11 @@ func (l *Lexical) remove(cell lexical.Cell, ref memory.Ref) error {
 			return err
 		}
 	}
-	return guard(func() error { return l.index.Delete(cell, ref) })
+	err := guard(func() error { return l.index.Delete(cell, ref) })
+	if err == nil {
+		l.mirror.delete(cell, ref)
+	}
+	return err
 }
 
 // add puts rows into memory, in place of what files have of their records. l.mu
@@ -160,7 +164,11 @@ func (l *Lexical) add(docs []lexical.Doc) error {
 			}
 		}
 	}
-	return guard(func() error { return l.index.Put(docs...) })
+	err := guard(func() error { return l.index.Put(docs...) })
+	if err == nil {
+		l.mirror.put(docs)
+	}
+	return err
 }
 
 // mark notes in which snapshot a cell was read.

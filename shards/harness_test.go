@@ -149,7 +149,7 @@ func (w *world) ask(view *sqlite.View, scope memory.Scope, text string, kind mem
 		return Answer{}, err
 	}
 	q := lexical.Query{Text: text, Kind: kind, K: 10, Explain: true}
-	got, err := w.index.Search(context.Background(), view, cells, q, true)
+	got, err := w.index.Search(context.Background(), view, cells, WordQuery{Query: q, Patient: true})
 	if err != nil {
 		return got, err
 	}

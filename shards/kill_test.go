@@ -13,12 +13,18 @@ import (
 	"time"
 
 	"recalld/memory"
+	"recalld/scanner"
 	"recalld/sqlite"
 )
 
 const childFolder = "SHARDS_TEST_CHILD_FOLDER"
 
+// TestMain lets the test's own program be a server that is killed, and a scanner.
 func TestMain(m *testing.M) {
+	if os.Getenv(scanner.Handshake().MagicCookieKey) != "" {
+		scanner.Serve(scanner.Options{})
+		os.Exit(0)
+	}
 	if folder := os.Getenv(childFolder); folder != "" {
 		write(folder)
 	}

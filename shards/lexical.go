@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"recalld/lexical"
 	"recalld/sqlite"
@@ -27,18 +28,31 @@ type Options struct {
 	// DirectRows is how many rows are read directly while their cells have no
 	// postings for the snapshot; 0 is 20,000.
 	DirectRows int64
-	Log        *slog.Logger
+	// Remote searches a copy of the index in another process, once every cell is
+	// built; nil: searches run in this process. The answers are the same. It must
+	// outlive the index.
+	Remote Remote
+	// RemoteRows is how many records a scope must have to be searched there: below,
+	// asking takes longer than searching. 0 is 10,000.
+	RemoteRows int64
+	// RemotePatience is how long a search waits for the other process before it is
+	// made in this one; 0 is two seconds.
+	RemotePatience time.Duration
+	Log            *slog.Logger
 }
 
 func (o Options) withDefaults() Options {
 	defaults := []struct {
 		field *int64
 		value int64
-	}{{&o.SealText, 8 << 20}, {&o.SealRows, 50_000}, {&o.BuildText, 16 << 20}, {&o.MaxFile, 64 << 20}, {&o.DirectRows, 20_000}}
+	}{{&o.SealText, 8 << 20}, {&o.SealRows, 50_000}, {&o.BuildText, 16 << 20}, {&o.MaxFile, 64 << 20}, {&o.DirectRows, 20_000}, {&o.RemoteRows, 10_000}}
 	for _, d := range defaults {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
+	}
+	if o.RemotePatience == 0 {
+		o.RemotePatience = 2 * time.Second
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -46,15 +60,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Lexical is the lexical index of one store. It owns one goroutine, which
-// follows the change log, builds, seals and merges, until Close. Its methods
-// may be called concurrently.
+// Lexical is the lexical index of one store. Until Close it owns one goroutine,
+// which follows the change log, builds, seals and merges, and one that keeps a
+// copy in another process. Its methods may be called concurrently.
 type Lexical struct {
-	store *sqlite.Store
-	opts  Options
-	wake  chan struct{}
-	stop  context.CancelFunc
-	done  sync.WaitGroup
+	store  *sqlite.Store
+	opts   Options
+	mirror *mirror // nil: there is no other process
+	wake   chan struct{}
+	stop   context.CancelFunc
+	done   sync.WaitGroup
 
 	// work is held by whoever makes files; it is taken before mu.
 	work      sync.Mutex
@@ -110,6 +125,10 @@ func Open(ctx context.Context, store *sqlite.Store, o Options) (*Lexical, error)
 	}
 	background, stop := context.WithCancel(context.Background())
 	l.stop = stop
+	if l.opts.Remote != nil && l.opts.Folder != "" {
+		l.mirror = newMirror(l.opts.Remote) // of the files alone so far
+		l.done.Go(func() { l.keepMirror(background) })
+	}
 	l.done.Go(func() { l.run(background) })
 	return l, nil
 }
@@ -210,6 +229,7 @@ func lineageOf(view *sqlite.View, seq int64) (lineage int64, err error) {
 // begin starts a generation without files at the snapshot.
 func (l *Lexical) begin(view *sqlite.View) (err error) {
 	l.index = lexical.NewIndex()
+	l.mirror.drop()
 	l.files, l.text, l.leftovers = nil, 0, false
 	l.applied, l.sealed = view.Seq(), view.Seq()
 	l.floor = view.Seq()
@@ -238,7 +258,7 @@ func (l *Lexical) begin(view *sqlite.View) (err error) {
 	return err
 }
 
-// Close ends the goroutine after the step in hand and lets go of the files. What
+// Close ends the goroutines after the step in hand and lets go of the files. What
 // waits in memory is sealed when there is enough of it to slow the next start.
 func (l *Lexical) Close() error {
 	l.stop()
@@ -286,6 +306,7 @@ type State struct {
 	Applied  int64 // change
 	Sealed   int64 // change
 	Building bool  // some cells are not built yet
+	Copied   bool  // another process has a copy
 	// Trouble says why files cannot be kept, or why the last attempt to bring them
 	// up to date failed; "" when all is well.
 	Trouble string
@@ -297,6 +318,9 @@ func (l *Lexical) State() State {
 	defer l.mu.RUnlock()
 	s := State{Files: len(l.files), Applied: l.applied, Sealed: l.sealed, Building: len(l.missing) > 0, Trouble: l.trouble}
 	s.Recent, _ = l.index.Recent()
+	if l.mirror != nil {
+		_, s.Copied, _ = l.mirror.ready(0)
+	}
 	for _, f := range l.files {
 		s.Bytes += f.Bytes
 		s.Rows += f.entry.Rows
@@ -304,12 +328,15 @@ func (l *Lexical) State() State {
 	return s
 }
 
-// Wake tells the goroutine to look at once. It never waits. Stores need not wake
+// Wake tells the goroutines to look at once. It never waits. Stores need not wake
 // it: changes are cheaper to take over together, and a search does not wait for
 // the goroutine.
 func (l *Lexical) Wake() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
+	}
+	if l.mirror != nil {
+		l.mirror.look()
 	}
 }

@@ -509,7 +509,7 @@ func TestWhatIsNotBuiltIsSaid(t *testing.T) {
 				}
 			}
 		}
-		a, err := l.Search(context.Background(), view, cells, lexical.Query{Text: words(3), Kind: memory.KindMemory, K: 500}, false)
+		a, err := l.Search(context.Background(), view, cells, WordQuery{Query: lexical.Query{Text: words(3), Kind: memory.KindMemory, K: 500}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -553,10 +553,10 @@ func TestOlderSnapshotIsReadAsItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := lexical.Query{Text: words(3), Kind: memory.KindMemory, K: 10}
-		if _, err := w.index.Search(context.Background(), old, cells, q, false); !errors.Is(err, ErrPassed) {
+		if _, err := w.index.Search(context.Background(), old, cells, WordQuery{Query: q}); !errors.Is(err, ErrPassed) {
 			t.Errorf("too many rows to read: %v, want ErrPassed", err)
 		}
-		if a, err := w.index.Search(context.Background(), old, cells, q, true); err != nil || a.Rows != 200 {
+		if a, err := w.index.Search(context.Background(), old, cells, WordQuery{Query: q, Patient: true}); err != nil || a.Rows != 200 {
 			t.Errorf("with patience: %d rows, %v", a.Rows, err)
 		}
 		if err := w.index.Seal(context.Background()); err != nil {

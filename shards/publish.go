@@ -194,6 +194,7 @@ func (l *Lexical) swap(p *publication) error {
 		if err := l.index.Replace(filesOf(o.old), o.recent, by); err != nil {
 			return err
 		}
+		l.mirror.replace(o.old, o.recent, o.file)
 		l.files = without(l.files, o.old...)
 		l.retired = append(l.retired, o.old...)
 		for _, f := range o.old {
@@ -262,6 +263,7 @@ func (l *Lexical) Erase(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("erase from the lexical index: %w", err)
 	}
+	l.letGo(ctx)
 	l.work.Lock()
 	defer l.work.Unlock()
 	switch {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"recalld/lexical"
+	"recalld/memory"
 	"recalld/sqlite"
 )
 
@@ -21,15 +22,26 @@ type Answer struct {
 	// NotBuilt is how many records of the scope were left out, because their cells
 	// have no postings yet and are too many to be read directly.
 	NotBuilt int64
+	// Unavailable says why this process answered although another one should have:
+	// an error of scanner/client. nil: nothing is wrong.
+	Unavailable error
+}
+
+// WordQuery asks for the records that words find.
+type WordQuery struct {
+	lexical.Query       // without Cells and Keep
+	Only          *Only // nil: every record of the scope
+	// Patient demands that a snapshot that the index has passed is read directly
+	// whatever it costs, instead of [ErrPassed].
+	Patient bool
 }
 
 // Search ranks the records of the cells, which must be those of one scope in the
-// snapshot, as the snapshot has them. q.Cells is filled in here. With patient, a
-// snapshot that the index has passed is read directly whatever it costs,
-// instead of [ErrPassed].
-func (l *Lexical) Search(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, q lexical.Query, patient bool) (Answer, error) {
+// snapshot, as the snapshot has them.
+func (l *Lexical) Search(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, q WordQuery) (Answer, error) {
+	q.Keep = q.Only.keep()
 	for try := 1; ; try++ {
-		a, err := l.search(ctx, view, cells, q, patient)
+		a, err := l.search(ctx, view, cells, q)
 		if !errors.Is(err, lexical.ErrCorrupt) || try == maxTries {
 			return a, err
 		}
@@ -43,23 +55,57 @@ func (l *Lexical) Search(ctx context.Context, view *sqlite.View, cells []sqlite.
 // needed only while somebody goes on writing to files in use.
 const maxTries = 4
 
-func (l *Lexical) search(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, q lexical.Query, patient bool) (Answer, error) {
-	var rows int64
+// keep returns the condition that a subset is; nil for all records.
+func (o *Only) keep() func(memory.Ref) bool {
+	if o == nil {
+		return nil
+	}
+	return func(ref memory.Ref) bool {
+		if ref.Kind == memory.KindEpisode {
+			return o.Episodes
+		}
+		_, found := slices.BinarySearch(o.Memories, ref.ID)
+		return found
+	}
+}
+
+func (l *Lexical) search(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, q WordQuery) (Answer, error) {
+	var why error
+	if rowsOf(cells) >= l.opts.RemoteRows {
+		a, ok, failed := l.elsewhere(ctx, view, cells, q)
+		if ok {
+			return a, nil
+		}
+		why = failed
+	}
+	a, err := l.here(ctx, view, cells, q)
+	a.Unavailable = why
+	return a, err
+}
+
+func rowsOf(cells []sqlite.CellStats) (rows int64) {
+	for _, c := range cells {
+		rows += c.Memories + c.Episodes
+	}
+	return rows
+}
+
+// here searches in this process.
+func (l *Lexical) here(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, q WordQuery) (Answer, error) {
 	q.Cells = make([]lexical.Cell, len(cells))
 	for i, c := range cells {
-		rows += c.Memories + c.Episodes
 		q.Cells[i] = lexical.Cell(c.ID)
 	}
 	for {
 		if err := l.follow(view); err != nil {
 			return Answer{}, fmt.Errorf("follow the change log: %w", err)
 		}
-		a, direct, err := l.indexed(ctx, cells, rows, view.Seq(), q, patient)
+		a, direct, err := l.indexed(ctx, cells, view.Seq(), q)
 		switch {
 		case errors.Is(err, errBehind):
 			continue
 		case direct:
-			a.Result, err = lexical.Scan(ctx, texts(view, q.Cells), q)
+			a.Result, err = lexical.Scan(ctx, texts(view, q.Cells), q.Query)
 		}
 		return a, err
 	}
@@ -71,7 +117,7 @@ var errBehind = errors.New("the index is behind the snapshot")
 
 // indexed answers from the postings, or says that the scope is to be read
 // directly.
-func (l *Lexical) indexed(ctx context.Context, cells []sqlite.CellStats, rows, seq int64, q lexical.Query, patient bool) (a Answer, direct bool, err error) {
+func (l *Lexical) indexed(ctx context.Context, cells []sqlite.CellStats, seq int64, q WordQuery) (a Answer, direct bool, err error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.closed {
@@ -82,14 +128,14 @@ func (l *Lexical) indexed(ctx context.Context, cells []sqlite.CellStats, rows, s
 	case l.applied < seq:
 		return Answer{}, false, errBehind
 	case !passed && notBuilt == 0:
-	case rows <= l.opts.DirectRows || passed && patient:
+	case rowsOf(cells) <= l.opts.DirectRows || passed && q.Patient:
 		return Answer{}, true, nil
 	case passed:
 		return Answer{}, false, ErrPassed
 	}
 	q.Cells, a.NotBuilt = built, notBuilt
 	err = whileIntact(l.files, func() (err error) {
-		a.Result, err = l.index.Search(ctx, q)
+		a.Result, err = l.index.Search(ctx, q.Query)
 		return err
 	})
 	return a, false, err
@@ -221,6 +267,7 @@ func (l *Lexical) dismiss(f *file) error {
 	if err := l.index.Replace([]*lexical.File{f.File}, false, nil); err != nil {
 		return err
 	}
+	l.mirror.replace([]*file{f}, false, nil)
 	l.files = without(l.files, f)
 	l.missing, l.leftovers = l.missing.with(Span{f.First, f.Last}), true
 	if l.opts.Folder != "" {

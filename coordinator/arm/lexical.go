@@ -45,6 +45,9 @@ func (l *Lexical) Search(ctx context.Context, view *sqlite.View, q Query) (Resul
 	if found.QueryTruncated {
 		out.Degraded = append(out.Degraded, Degradation{Reason: ReasonQueryTruncated, Detail: fmt.Sprintf("only the first %d distinct terms were searched", lexical.MaxQueryTerms)})
 	}
+	if found.Unavailable != nil {
+		out.Degraded = append(out.Degraded, Degradation{Reason: ReasonScanner, Detail: "answered without it: " + scannerProblem(found.Unavailable)})
+	}
 	if found.NotBuilt > 0 {
 		out.Partial = true
 		out.Degraded = append(out.Degraded, Degradation{Reason: ReasonNotBuilt, Detail: fmt.Sprintf("the words of %d records in scope are still being indexed", found.NotBuilt)})
@@ -105,15 +108,15 @@ func (l *Lexical) find(ctx context.Context, view *sqlite.View, q Query) (shards.
 	if err != nil {
 		return shards.Answer{}, err
 	}
-	asked := lexical.Query{Text: q.Text, Kind: l.kind, K: q.Depth + 1, Explain: true}
+	asked := shards.WordQuery{Query: lexical.Query{Text: q.Text, Kind: l.kind, K: q.Depth + 1, Explain: true}, Patient: q.Patient}
 	if l.kind == memory.KindMemory {
 		only, err := subset(view, q)
 		if err != nil {
 			return shards.Answer{}, err
 		}
 		if only != nil {
-			asked.Keep = only.Has
+			asked.Only = &shards.Only{Memories: only.Memories, Episodes: only.Episodes}
 		}
 	}
-	return l.index.Search(ctx, view, cells, asked, q.Patient)
+	return l.index.Search(ctx, view, cells, asked)
 }
