@@ -366,7 +366,9 @@ func TestErasureReachesCodesOfAnEarlierRun(t *testing.T) {
 	b.drain()
 	v := b.vectors(embed.Document, text)[0]
 	values, _ := memory.Int8(v)
-	left := func() int { return len(below(t, codes, string(values))) + len(below(t, codes, string(memory.Signs(v)))) }
+	left := func() int {
+		return len(below(t, codes, string(values))) + len(below(t, codes, string(memory.Signs(v))))
+	}
 	filled := func() {
 		t.Helper()
 		b.cfg.Scanner.Off = false
