@@ -143,7 +143,7 @@ func (a *app) benchScanShape(ctx context.Context, o bench.ScanShapeOptions, thre
 			fmt.Fprintf(w, "%d projects, none named, %.3f ms; as many rows in one cell %.3f ms (ratio %.2f)\n", r.Projects, r.Scan, r.OneCell, r.Ratio)
 		}
 		if r := report.Rerank; r != nil {
-			fmt.Fprintf(w, "scanning %.3f ms; re-ranking %d rows from disk %.3f ms more, from memory %.3f ms more\n", r.Scan, report.K, r.ColdMore, r.WarmMore)
+			fmt.Fprintf(w, "scanning %.3f ms; re-ranking %d rows from disk %.3f ms more, at best %.3f ms, from memory %.3f ms more; reading as many pages at once %.3f ms\n", r.Scan, report.K, r.ColdMore, r.BestColdMore, r.WarmMore, r.Disk)
 			fmt.Fprintf(w, "in memory before: %.1f %% of %.0f MB of values; codes in memory afterwards: %.1f %%\n", 100*r.ValuesBefore, r.ValuesMB, 100*r.BitsAfter)
 		}
 	})
