@@ -387,7 +387,7 @@ func (x *merging) gone(r *runReader, rows layout.Range) error {
 
 // copy writes the rows of the record in hand.
 func (x *merging) copy(r *runReader) error {
-	if err := x.draft.begin(r.cell, r.rows.Len()); err != nil {
+	if err := x.draft.begin(r.cell, r.ref, r.rows.Len()); err != nil {
 		return err
 	}
 	stride := r.segment.RowBytes()

@@ -33,6 +33,9 @@ type draft struct {
 	entry   segmentEntry
 	values  *layout.ValuesWriter
 	inHand  uint32 // number of values
+	begun   bool
+	cell    layout.Cell // of the record before
+	ref     memory.Ref
 
 	segments []segmentEntry
 	files    []valuesEntry
@@ -48,8 +51,13 @@ func rowBytes(kind layout.Kind, dims int) int64 {
 	return int64((dims + 63) / 64 * 8)
 }
 
-// begin makes room for the rows of one record.
-func (d *draft) begin(cell layout.Cell, rows int) (err error) {
+// begin makes room for the rows of one record, which follows the one before, also
+// where a segment ends.
+func (d *draft) begin(cell layout.Cell, ref memory.Ref, rows int) (err error) {
+	if order := cell.Compare(d.cell); d.begun && (order < 0 || order == 0 && memory.CompareRefs(ref, d.ref) <= 0) {
+		return fmt.Errorf("%v comes after %v, which it precedes or is", ref, d.ref)
+	}
+	d.begun, d.cell, d.ref = true, cell, ref
 	if d.segment != nil && (!d.segment.Fits(rows) || int64(d.segment.Rows()+rows)*rowBytes(d.spec.Kind, d.spec.Dims) > d.maxSegment) {
 		if err := d.finishSegment(); err != nil {
 			return err
@@ -75,7 +83,7 @@ func (d *draft) add(r layout.Row) error {
 
 // set appends the blocks of one record.
 func (d *draft) set(cell layout.Cell, s sqlite.CodedSet) error {
-	if err := d.begin(cell, s.N); err != nil {
+	if err := d.begin(cell, s.Ref, s.N); err != nil {
 		return err
 	}
 	width := (d.spec.Dims + 7) / 8
@@ -112,7 +120,7 @@ func valuesOf(s sqlite.CodedSet, block, dims int) []byte {
 
 // vector appends the vector of one record.
 func (d *draft) vector(cell layout.Cell, ref memory.Ref, v vectorCode) error {
-	if err := d.begin(cell, 1); err != nil {
+	if err := d.begin(cell, ref, 1); err != nil {
 		return err
 	}
 	return d.add(layout.Row{Cell: cell, Ref: ref, Code: v.code, Scale: v.scale, Bound: v.bound})
