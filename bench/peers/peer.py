@@ -149,7 +149,6 @@ class FaissHNSW(Faiss):
         import faiss
 
         self.index = faiss.IndexHNSWFlat(self.dims, 32, faiss.METRIC_INNER_PRODUCT)
-        self.index.hnsw.efConstruction = 200
         self.index.hnsw.efSearch = max(128, 2 * self.k)
         self.index.add(self.vectors)
         self.vectors = None
@@ -181,7 +180,7 @@ class UsearchHNSW(Usearch):
         import numpy as np
         from usearch.index import Index
 
-        self.index = Index(ndim=self.dims, metric="ip", dtype="f32", connectivity=32, expansion_add=200, expansion_search=max(128, 2 * self.k))
+        self.index = Index(ndim=self.dims, metric="ip", dtype="f32", expansion_search=max(128, 2 * self.k))
         self.index.add(np.arange(self.rows), self.vectors)
         self.vectors = None
 
