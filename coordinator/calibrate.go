@@ -371,7 +371,7 @@ func (k *calibration) ask(record memory.Record) ([]hit, error) {
 		return nil, err
 	}
 	p.policy.ConfidenceOn = false
-	p.question.Patient, p.fixedShare = true, k.share
+	p.question.Patient, p.question.Batch, p.fixedShare = true, true, k.share
 	t := &turn{c: k.c, ctx: k.ctx, plan: p, view: k.view, asked: k.c.models.ask(k.ctx, p)}
 	if err := t.open(); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ import (
 // watched is a bench's scanner, with what became of the questions to it.
 type watched struct {
 	arm.Scanner
-	answered, notBuilt, passed, failed atomic.Int64
+	answered, notBuilt, passed, failed, batch atomic.Int64
 }
 
 // watch puts a watched scanner under the arms of the bench. A restart ends it.
@@ -55,6 +55,9 @@ func (w *watched) Blocks(ctx context.Context, view *sqlite.View, q shards.BlockQ
 }
 
 func (w *watched) Records(ctx context.Context, view *sqlite.View, q shards.RecordQuery) (shards.RecordAnswer, error) {
+	if q.Batch {
+		w.batch.Add(1)
+	}
 	a, err := w.Scanner.Records(ctx, view, q)
 	w.note(a.Over, err)
 	return a, err
@@ -421,5 +424,30 @@ func TestErasureReachesCodesOfAnEarlierRun(t *testing.T) {
 	b.restart()
 	if in := below(t, codes, ""); len(in) != 0 {
 		t.Errorf("with the setting off there is %v", in)
+	}
+}
+
+// DECISIONS 3: what a calibration asks of the scanner is maintenance, which serves
+// everybody else first; what a recall asks is not.
+func TestCalibrationAsksInTheBatchLane(t *testing.T) {
+	b := openWith(t, filepath.Join(t.TempDir(), "recall.db"), nil, ownScanner(t))
+	l := newLanguage(7)
+	items := make([]StoreItem, 60)
+	for i := range items {
+		items[i] = say(l.sentence(8) + fmt.Sprint(" ", i))
+	}
+	b.put("mia", items...)
+	b.built()
+	watch := b.watch()
+	b.recall(RecallRequest{Agent: "mia", Query: l.sentence(4)})
+	if watch.batch.Load() != 0 || watch.answered.Load() == 0 {
+		t.Errorf("a recall asked %d questions in the batch lane; %d were answered", watch.batch.Load(), watch.answered.Load())
+	}
+	before := watch.answered.Load()
+	if _, err := b.Calibrate(t.Context(), CalibrateRequest{Agent: "mia", DryRun: true}); err != nil {
+		t.Fatal(err)
+	}
+	if n := watch.answered.Load() - before; n == 0 || watch.batch.Load() != n {
+		t.Errorf("a calibration asked %d questions in the batch lane, %d were answered", watch.batch.Load(), n)
 	}
 }

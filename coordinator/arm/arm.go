@@ -33,6 +33,8 @@ type Query struct {
 	// Patient lets an index that has moved past the snapshot read the snapshot
 	// itself, however long that takes, instead of failing with [shards.ErrPassed].
 	Patient bool
+	// Batch is maintenance: the scanner serves everybody else first.
+	Batch bool
 }
 
 // ModelVector is a query's unit vector under one model.

@@ -16,9 +16,6 @@ type Scanner interface {
 	Records(ctx context.Context, view *sqlite.View, q shards.RecordQuery) (shards.RecordAnswer, error)
 }
 
-// most of a scope's records are ids in one question to the scanner.
-const mostOnly = 1_000_000
-
 // instead sorts the errors of a scanner. An answer in this process takes their
 // place, with the same bytes, except where the caller has left or can ask again in
 // a newer snapshot. What follows from the state of the files alone is not said;
@@ -47,16 +44,12 @@ func scannerProblem(err error) string {
 	return "the scanner cannot be asked"
 }
 
-// only is a subset as the scanner is asked for it; ok is false for one that is too
-// large.
-func (s *Subset) only() (only *shards.Only, ok bool) {
-	switch {
-	case s == nil:
-		return nil, true
-	case len(s.Memories) > mostOnly:
-		return nil, false
+// only is a subset as the scanner is asked for it.
+func (s *Subset) only() *shards.Only {
+	if s == nil {
+		return nil
 	}
-	return &shards.Only{Memories: s.Memories, Episodes: s.Episodes}, true
+	return &shards.Only{Memories: s.Memories, Episodes: s.Episodes}
 }
 
 // ScannedBlocks is the block index that asks a scanner and, where that has no
@@ -75,12 +68,8 @@ func NewScannedBlocks(scanner Scanner, local BlockIndex) *ScannedBlocks {
 // other index's: where it ends is a matter of keys, which a scan of distances does
 // not look at (BR-041).
 func (s *ScannedBlocks) Nearest(ctx context.Context, view *sqlite.View, q BlockQuery) (BlockAnswer, error) {
-	only, ok := q.Only.only()
-	if !ok {
-		return s.local.Nearest(ctx, view, q)
-	}
 	a, err := s.scanner.Blocks(ctx, view, shards.BlockQuery{
-		Model: q.Model, Scope: q.Scope, Code: q.Code, Values: q.Values, Only: only,
+		Model: q.Model, Scope: q.Scope, Code: q.Code, Values: q.Values, Only: q.Only.only(),
 		Rows: q.Rows, Parents: q.Parents, PerParent: q.PerParent, Most: q.Most,
 	})
 	var note []Degradation
@@ -128,11 +117,9 @@ const mostNear = 20_000
 // for, which tells whether the depth cut any. ok is false when the scanner has no
 // answer; then r has only what is to be said of that.
 func (v *Vector) scan(ctx context.Context, view *sqlite.View, m ModelVector, q Query, only *Subset) (r ranked, ok bool, err error) {
-	asked, ok := only.only()
-	if !ok {
-		return r, false, nil
-	}
-	a, err := v.scanner.Records(ctx, view, shards.RecordQuery{Model: m.Model, Scope: q.Scope, Vector: m.Vector, K: q.Depth + 1, Only: asked, Most: mostNear})
+	a, err := v.scanner.Records(ctx, view, shards.RecordQuery{
+		Model: m.Model, Scope: q.Scope, Vector: m.Vector, K: q.Depth + 1, Only: only.only(), Most: mostNear, Batch: q.Batch,
+	})
 	if err != nil {
 		r.note, err = instead(ctx, err, q.Patient)
 		return r, false, err

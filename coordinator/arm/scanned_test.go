@@ -209,6 +209,7 @@ func TestScannedVectorsEqualTheFile(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
+			defer view.Close() // after a failure: a store waits for its views
 			for range 3 {
 				q := w.query()
 				q.Floor = []float64{-1, 0, .4}[w.random.IntN(3)]
