@@ -5,7 +5,7 @@
 // A [Server] holds one generation of files and, beside it, a delta of what
 // changed since. Publish and Apply make a new state; a scan keeps the one that it
 // began with. Scans over the same rows share the reading, and agents take turns at
-the processors. Scope, filter and order are decided here, texts and names are
+// the processors. Scope, filter and order are decided here, texts and names are
 // never seen. Beside it [Words] searches a copy of the server's lexical index.
 //
 // Invariants: an answer is exact and the same whatever the processor, the number
