@@ -41,8 +41,6 @@ const (
 	stepOverhead = 64
 	// mostRemoteHits is how many hits are asked for in another process.
 	mostRemoteHits = 10_000
-	// mostRemoteOnly is how many ids a question may have.
-	mostRemoteOnly = 1_000_000
 	// loadPatience is how long a copy may take to be loaded.
 	loadPatience = time.Minute
 )
@@ -467,7 +465,7 @@ func (l *Lexical) letGo(ctx context.Context) {
 // this one; why says that the other one failed.
 func (l *Lexical) elsewhere(ctx context.Context, view *sqlite.View, cells []sqlite.CellStats, q WordQuery) (a Answer, ok bool, why error) {
 	m := l.mirror
-	if m == nil || q.K > mostRemoteHits || q.Only != nil && len(q.Only.Memories) > mostRemoteOnly || l.follow(view) != nil {
+	if m == nil || q.K > mostRemoteHits || !q.Only.fits() || l.follow(view) != nil {
 		return Answer{}, false, nil
 	}
 	l.mu.RLock()
@@ -512,9 +510,7 @@ func (l *Lexical) askElsewhere(ctx context.Context, version, known uint64, cells
 	for _, c := range cells {
 		r.Cells = append(r.Cells, int64(c))
 	}
-	if q.Only != nil {
-		r.Only = &scannerv1.Only{Memories: q.Only.Memories, Episodes: q.Only.Episodes}
-	}
+	r.Only = q.Only.wire()
 	asking, cancel := context.WithTimeout(ctx, l.opts.RemotePatience)
 	defer cancel()
 	reply, err := l.mirror.remote.SearchWords(asking, r)
