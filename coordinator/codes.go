@@ -85,7 +85,7 @@ func (c *Coordinator) openDerived(ctx context.Context, cfg Config, p Policy) (er
 	if c.codes, err = openCodes(ctx, cfg, p, c.log); err != nil {
 		return err
 	}
-	if c.words, err = openWords(ctx, cfg, c.log); err != nil && c.codes != nil {
+	if c.words, err = openWords(ctx, cfg, c.codes, c.log); err != nil && c.codes != nil {
 		err = errors.Join(err, c.codes.Close())
 	}
 	return err
@@ -108,7 +108,10 @@ func (c *Coordinator) eraseDerived(ctx context.Context, gone bool) error {
 	err := c.words.Erase(ctx)
 	switch {
 	case c.codes != nil:
-		err = errors.Join(err, c.codes.Erase(ctx))
+		failed := c.codes.Erase(ctx)
+		if !errors.Is(failed, syscall.ENOTDIR) { // where no folder can be, nothing is
+			err = errors.Join(err, failed)
+		}
 	case gone:
 		err = errors.Join(err, removeCodes(c.codesFolder))
 	}

@@ -122,14 +122,18 @@ func New(ctx context.Context, cfg Config) (*Coordinator, error) {
 	return c, nil
 }
 
-// openWords opens the lexical index. Beside a store that cannot be written it is
-// kept in memory.
-func openWords(ctx context.Context, cfg Config, log *slog.Logger) (*shards.Lexical, error) {
+// openWords opens the lexical index, which the scanner's process has a copy of where
+// there is one. Beside a store that cannot be written it is kept in memory.
+func openWords(ctx context.Context, cfg Config, codes *shards.Codes, log *slog.Logger) (*shards.Lexical, error) {
 	folder := filepath.Join(cfg.derivedFolder(), "lexical")
 	if cfg.Store.ReadOnly() {
 		folder = ""
 	}
-	return shards.Open(ctx, cfg.Store, shards.Options{Folder: folder, Log: log})
+	o := shards.Options{Folder: folder, Log: log}
+	if codes != nil && codes.Client() != nil {
+		o.Remote = codes.Client()
+	}
+	return shards.Open(ctx, cfg.Store, o)
 }
 
 // openModels opens what the settings name and was not given.

@@ -451,3 +451,20 @@ func TestCalibrationAsksInTheBatchLane(t *testing.T) {
 		t.Errorf("a calibration asked %d questions in the batch lane, %d were answered", watch.batch.Load(), n)
 	}
 }
+
+// ARCHITECTURE 6: where the folder of derived files cannot be, a scanner's files are
+// nowhere, and a deletion has nothing to wait for.
+func TestDeletionWhereNoFolderCanBe(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "derived"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := openWith(t, filepath.Join(folder, "recall.db"), nil, ownScanner(t))
+	refs := b.put("mia", days()...)
+	if gone, err := b.Delete(t.Context(), DeleteRequest{Agent: "mia", Refs: refs[:1]}); err != nil || len(gone.Deleted) != 1 {
+		t.Errorf("%+v, %v", gone, err)
+	}
+	if rows := b.recall(RecallRequest{Agent: "mia", Query: "train to Kyoto"}).Rows; len(rows) == 0 || rows[0].Ref != refs[1] {
+		t.Errorf("%+v", rows)
+	}
+}
