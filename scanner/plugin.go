@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
@@ -61,6 +62,7 @@ func Serve(o Options) {
 	server := NewServer(o)
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: Handshake(),
+		Logger:          hclog.New(&hclog.LoggerOptions{Level: hclog.Warn}), // a server shows what is written there
 		Plugins:         plugin.PluginSet{PluginName: &Plugin{Service: server}},
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(options, grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage))...)
