@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -174,17 +175,9 @@ func vectorOfWidth(n, dims int) []float32 {
 		v[0], sum = 1, 1
 	}
 	for i := range v {
-		v[i] /= float32(sqrt(sum))
+		v[i] /= float32(math.Sqrt(sum))
 	}
 	return v
-}
-
-func sqrt(x float64) float64 {
-	r := x
-	for range 60 {
-		r = (r + x/r) / 2
-	}
-	return r
 }
 
 // keep stores a memory or an episode and returns its reference.

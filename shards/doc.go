@@ -35,6 +35,15 @@
 //     used the partition before.)
 //   - A folder that cannot be used stops nothing: the index is in memory then.
 //
+// [Codes] is that side for blocks and record vectors: matrices that a scanner
+// process holds. Its files are those of package layout, its generations those of
+// one CATALOG, made and replaced in the same way. What differs: the scanner holds what
+// came since the files, so that a snapshot that it has passed is answered only when
+// nothing of the scope changed in between; agents whose names have one key are
+// refused; what is not held in full is not answered at all ([ErrNotBuilt]), and the
+// caller answers in the process, with the same bytes; and no int8 row is written
+// again but to erase one, or because most of its file is of no use.
+//
 // It refuses to rank, to know scopes by name, to answer from a guess, and to
 // repair a damaged file.
 package shards
