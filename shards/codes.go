@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"recalld/layout"
 	"recalld/memory"
@@ -73,6 +74,7 @@ type Codes struct {
 	segmentBytes, valueBytes, pieceBytes int64
 	changesBehind                        int64
 	recordBytes                          int
+	askTime                              time.Duration
 
 	erasing atomic.Int32 // erasures that wait for work
 
@@ -105,7 +107,6 @@ type Codes struct {
 	forgotten    map[string]bool // names of files still to be removed
 	lost         []string        // files that went missing since a maker began
 	epoch        int             // counts how often everything was dropped
-	quarantines  int64           // files set aside
 	trouble      string          // see State
 }
 
@@ -134,7 +135,7 @@ func newCodes(store *sqlite.Store, o CodesOptions) (*Codes, error) {
 	truth := store.TruthID()
 	c := &Codes{
 		store: store, opts: o, client: processes, wake: make(chan struct{}, 1), gone: make(chan struct{}, 1), work: newTurn(), mu: newTurn(),
-		segmentBytes: segmentBytes, valueBytes: valueBytes, pieceBytes: pieceBytes, changesBehind: changesBehind, recordBytes: recordLimit,
+		segmentBytes: segmentBytes, valueBytes: valueBytes, pieceBytes: pieceBytes, changesBehind: changesBehind, recordBytes: recordLimit, askTime: askTime,
 		names:     newDirectory(func(name string) uint64 { return layout.Key(truth, name) }),
 		waiting:   make(map[uint64]bool),
 		forgotten: make(map[string]bool),

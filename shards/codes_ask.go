@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"recalld/layout"
 	"recalld/memory"
@@ -16,6 +17,10 @@ import (
 // between following the log and asking.
 const maxAsks = 8
 
+// askTime is how long the scanner may take for one call. One that hangs is ended
+// then.
+const askTime = 15 * time.Second
+
 // asked is one question, as the scanner understands it.
 type asked struct {
 	model  int64
@@ -26,7 +31,7 @@ type asked struct {
 
 // ask finds out what to ask for, asks, and asks again while the scanner has a
 // generation that was not followed yet.
-func (c *Codes) ask(ctx context.Context, view *sqlite.View, q asked, call func(scope *scannerv1.Scope, sequence int64) error) error {
+func (c *Codes) ask(ctx context.Context, view *sqlite.View, q asked, call func(ctx context.Context, scope *scannerv1.Scope, sequence int64) error) error {
 	dims, searched, measured, err := view.ModelWidth(q.model)
 	switch {
 	case err != nil:
@@ -45,7 +50,13 @@ func (c *Codes) ask(ctx context.Context, view *sqlite.View, q asked, call func(s
 		if err != nil {
 			return err
 		}
-		err = call(wireScope(keys), sequence)
+		limited, cancel := context.WithTimeout(ctx, c.askTime)
+		err = call(limited, wireScope(keys), sequence)
+		late := limited.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err != nil && late {
+			err = fmt.Errorf("%w: no answer within %v", client.ErrUnavailable, c.askTime)
+		}
 		switch {
 		case errors.Is(err, client.ErrBehind) && try < maxAsks:
 			if err := c.doubt(ctx); err != nil {
@@ -164,7 +175,7 @@ func (c *Codes) Blocks(ctx context.Context, view *sqlite.View, q BlockQuery) (a 
 		request.Queries[0].Values = q.Values
 	}
 	var reply *scannerv1.ScanReply
-	err = c.ask(ctx, view, asked{model: q.Model, scope: q.Scope, fits: fits, blocks: true}, func(scope *scannerv1.Scope, sequence int64) (err error) {
+	err = c.ask(ctx, view, asked{model: q.Model, scope: q.Scope, fits: fits, blocks: true}, func(ctx context.Context, scope *scannerv1.Scope, sequence int64) (err error) {
 		request.Scope, request.Sequence = scope, sequence
 		reply, err = c.client.Scan(ctx, request)
 		return err
@@ -187,7 +198,7 @@ func (c *Codes) Records(ctx context.Context, view *sqlite.View, q RecordQuery) (
 	}
 	request := &scannerv1.RankRequest{Model: q.Model, Code: code, Scale: scale, Error: bound, K: uint32(q.K), Most: uint64(q.Most), Only: q.Only.wire(), Batch: q.Batch}
 	var reply *scannerv1.RankReply
-	err = c.ask(ctx, view, asked{model: q.Model, scope: q.Scope, fits: func(dims int) bool { return dims == len(q.Vector) }}, func(scope *scannerv1.Scope, sequence int64) (err error) {
+	err = c.ask(ctx, view, asked{model: q.Model, scope: q.Scope, fits: func(dims int) bool { return dims == len(q.Vector) }}, func(ctx context.Context, scope *scannerv1.Scope, sequence int64) (err error) {
 		request.Scope, request.Sequence = scope, sequence
 		reply, err = c.client.Rank(ctx, request)
 		return err

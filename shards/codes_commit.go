@@ -149,7 +149,7 @@ func (c *Codes) publishSoon(ctx context.Context) {
 }
 
 // lose notes that the scanner cannot be used until the goroutine has found it
-// again. Nobody else waits for a process to come up. c.mu is held.
+// again. Nobody waits for it meanwhile. c.mu is held.
 func (c *Codes) lose(err error) {
 	if c.down == nil {
 		c.opts.Log.Warn("the scanner cannot be used", "error", err)
@@ -197,7 +197,7 @@ func (c *Codes) revive(ctx context.Context) error {
 	defer cancel()
 	_, err := c.client.Stats(ctx)
 	var file *client.FileError
-	found := err == nil || errors.Is(err, client.ErrBehind) || errors.As(err, &file)
+	found := err == nil || errors.Is(err, client.ErrBehind) || errors.Is(err, client.ErrRefused) || errors.As(err, &file)
 	if err := c.mu.lock(alive); err != nil {
 		return err
 	}
@@ -225,10 +225,12 @@ func (c *Codes) certain(ctx context.Context) error {
 	stats, err := c.client.Stats(ctx)
 	var file *client.FileError
 	switch {
-	case errors.As(err, &file) && c.dismiss(file.File, err):
+	case errors.As(err, &file):
+		// It may be of a generation that only the client still has.
+		c.dismiss(file.File, err)
 		return c.publish(ctx)
-	case errors.Is(err, client.ErrBehind):
-		return c.publish(ctx) // it has no generation
+	case errors.Is(err, client.ErrBehind), errors.Is(err, client.ErrRefused):
+		return c.publish(ctx) // it has no generation, or was taught what does not fit
 	case err != nil:
 		return err
 	case stats.GetState().GetGeneration() != c.catalog.Number:
@@ -265,7 +267,6 @@ func (c *Codes) dismiss(name string, cause error) bool {
 		next, dropped = next.without(name)
 		c.lost = append(append(c.lost, name), dropped...)
 		c.opts.Log.Warn("a file of codes is set aside and its agents are built again", "file", name, "error", cause)
-		c.quarantines++
 		if err := setAside(c.opts.Folder, name); err != nil {
 			c.opts.Log.Warn("the file could not be set aside", "file", name, "error", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -38,13 +39,20 @@ func (c *Codes) Erase(ctx context.Context) error {
 			err = c.dropAll(ctx) // the log does not say what has to go
 		}
 	}
-	if err == nil {
+	if err == nil && holdsFiles(c.opts.Folder) {
 		err = emptyQuarantine(c.opts.Folder)
 	}
 	if err != nil {
 		return fmt.Errorf("erase from the matrices: %w", err)
 	}
 	return nil
+}
+
+// holdsFiles reports whether there is a folder. A path on which there is none holds
+// nothing that could be erased.
+func holdsFiles(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && info.IsDir()
 }
 
 // erase is Erase with c.work held, but for what was set aside.

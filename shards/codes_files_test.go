@@ -560,3 +560,51 @@ func TestCodesErasedRunsAreMerged(t *testing.T) {
 	}
 	w.same("mia")
 }
+
+// DECISIONS 14: an erasure also finds what died before the text did: of a record
+// that moved, or whose blocks and vector were made anew.
+func TestCodesOfTextsThatChangedPlacesAreInNoFile(t *testing.T) {
+	const dims = 64
+	q := "q"
+	for name, between := range map[string]func(w *codesWorld, ref memory.Ref){
+		"moved": func(w *codesWorld, ref memory.Ref) {
+			if _, err := w.store.Update(context.Background(), "mia", ref, sqlite.Patch{Project: &q}); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"made anew": func(w *codesWorld, ref memory.Ref) {
+			w.block("mia", w.model, dims, ref, 2, 8_001)
+			w.embed("mia", w.model, ref, w.vector(7_778))
+		},
+	} {
+		for _, merged := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", merged ", merged), func(t *testing.T) {
+				w := newCodesWorld(t, dims, CodesOptions{})
+				w.codes.segmentBytes, w.codes.valueBytes = 1<<20, 1<<20
+				home := memory.Cell{Agent: "mia", Project: "p"}
+				w.fill(home, 20)
+				ref := w.keep(memory.KindMemory, home)
+				w.embed("mia", w.model, ref, w.vector(7_777))
+				w.block("mia", w.model, dims, ref, 2, 9_001)
+				w.tidy()
+				between(w, ref)
+				if err := w.codes.Seal(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if merged {
+					if _, err := w.codes.Compact(t.Context(), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.deleteAndErase("mia", ref)
+				for _, n := range []int{7_777, 7_778, 8_001, 9_001, 9_002} {
+					for _, b := range planted(n, dims) {
+						if in := w.holding(b); len(in) > 0 {
+							t.Errorf("%x of %d is in %v", b[:8], n, in)
+						}
+					}
+				}
+			})
+		}
+	}
+}

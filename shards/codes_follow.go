@@ -208,7 +208,10 @@ func (b *bringing) clear() {
 }
 
 func (b *bringing) send() error {
-	if _, err := b.c.client.Apply(b.ctx, b.request); err != nil {
+	// Others need the changes too: whoever is first does not take them back.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), b.c.askTime)
+	defer cancel()
+	if _, err := b.c.client.Apply(ctx, b.request); err != nil {
 		return fmt.Errorf("%w: %w", errApply, err)
 	}
 	b.sent = true
@@ -298,7 +301,7 @@ func (b *bringing) set(model codedModel, t *touchedCodes, s sqlite.CodedSet) err
 		belongs = false
 	}
 	for _, old := range b.cells(t) {
-		if !belongs || old != cell {
+		if b.built(old) && (!belongs || old != cell) {
 			b.request.Changes = append(b.request.Changes, &scannerv1.Change{Model: model.ID, Cell: wireCell(old), Ref: wireRef(t.ref)})
 			b.size += 64
 		}
@@ -325,6 +328,10 @@ func (b *bringing) belongs(id int64) (cell layout.Cell, ok bool) {
 	cell, known := b.c.names.cell(id)
 	return cell, known && !b.c.names.refused[cell.Agent] && !b.c.catalog.Missing.contains(cell.Agent)
 }
+
+// built reports whether rows of a cell may be asked for: what is not built is built
+// without the scanner.
+func (b *bringing) built(cell layout.Cell) bool { return !b.c.catalog.Missing.contains(cell.Agent) }
 
 // markNow marks the cell that a record is in by now, which a later change names.
 func (b *bringing) markNow(t *touchedCodes, cell layout.Cell) {
@@ -380,7 +387,7 @@ func (b *bringing) vector(model codedModel, t *touchedCodes, v sqlite.PlacedVect
 	cell, belongs := b.belongs(v.Cell)
 	belongs = belongs && len(v.Values) == model.Dims // RR-399: another width is skipped
 	for _, old := range b.cells(t) {
-		if !belongs || old != cell {
+		if b.built(old) && (!belongs || old != cell) {
 			b.request.Vectors = append(b.request.Vectors, &scannerv1.VectorChange{Model: model.ID, Cell: wireCell(old), Ref: wireRef(t.ref)})
 			b.size += 64
 		}

@@ -155,7 +155,7 @@ func (m *maker) take(d *draft, err error) error {
 	return nil
 }
 
-// give up removes what was made.
+// abandon removes what was made.
 func (m *maker) abandon() error {
 	var all error
 	named := m.c.current().names()
@@ -249,10 +249,9 @@ type tomb struct {
 // bury marks the rows of records as dead in the first n segments of the next
 // generation.
 func (m *maker) bury(tombs []tomb, n int) error {
-	lost := make(map[memory.Ref]bool)
-	for _, t := range tombs {
-		if t.lost {
-			lost[t.ref] = true
+	if slices.ContainsFunc(tombs, func(t tomb) bool { return t.erased }) {
+		for i, v := range m.next.Values {
+			m.next.Values[i].Erase = v.Erase || v.Loose
 		}
 	}
 	for i := range m.next.Segments[:n] {
@@ -264,7 +263,7 @@ func (m *maker) bury(tombs []tomb, n int) error {
 		if err != nil {
 			return err
 		}
-		before := dead.GetCardinality()
+		before, erase := dead.GetCardinality(), e.Erase
 		err = m.inSegment(e, func(s *layout.Segment) error {
 			rows, err := s.Rows()
 			if err != nil {
@@ -279,7 +278,8 @@ func (m *maker) bury(tombs []tomb, n int) error {
 				if e.Kind == layout.Int8 && !t.vectors(e.Model) || e.Kind == layout.Signs && !t.blocks(e.Model) {
 					continue
 				}
-				if t.lost {
+				// What died while its text lived may be of another cell than the last.
+				if t.lost || t.erased && before > 0 {
 					anywhere[t.ref] = t
 				}
 				for _, cell := range t.cells {
@@ -308,7 +308,7 @@ func (m *maker) bury(tombs []tomb, n int) error {
 		if err != nil {
 			return err
 		}
-		if dead.GetCardinality() == before {
+		if dead.GetCardinality() == before && e.Erase == erase {
 			continue
 		}
 		if err := e.setDead(dead); err != nil {

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"recalld/memory"
 	"recalld/scanner/client"
@@ -479,16 +481,95 @@ func TestCodesDoubtIsResolved(t *testing.T) {
 	if stats := w.codes.Stats(t.Context()); stats.GetState().GetGeneration() != w.codes.current().Number {
 		t.Errorf("the scanner has generation %d", stats.GetState().GetGeneration())
 	}
-	// Changes of which the scanner was not told.
-	w.fill(cellOf("mia"), 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	view := w.view()
-	if err := w.codes.follow(ctx, view); err == nil {
-		t.Error("changes were told to nobody")
+	// Whoever is first to take changes over may leave, and the scanner may end: the
+	// next one is answered.
+	for range 4 {
+		w.fill(cellOf("mia"), 1)
+		older := w.view()
+		w.fill(cellOf("mia"), 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		view := w.view()
+		if err := w.codes.follow(ctx, view); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		view.Close()
+		if err := w.ask(older, "mia"); err != nil && !errors.Is(err, ErrPassed) {
+			t.Error(err)
+		}
+		older.Close()
+		w.kill()
+		w.same("mia")
 	}
-	view.Close()
+}
+
+// kill ends the scanner's process.
+func (w *codesWorld) kill() {
+	w.t.Helper()
+	stats := w.codes.Stats(context.Background())
+	if err := syscall.Kill(int(stats.GetProcess()), syscall.SIGKILL); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// ARCHITECTURE 6: a scanner that hangs is given up by who asks, also without a
+// deadline of his own, and replaced.
+func TestCodesScannerThatHangs(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	w.fill(cellOf("mia"), 5)
+	w.tidy()
 	w.same("mia")
+	w.codes.askTime = 300 * time.Millisecond
+	for _, more := range []int{0, 1} {
+		w.fill(cellOf("mia"), more)
+		stats := w.codes.Stats(t.Context())
+		if err := syscall.Kill(int(stats.GetProcess()), syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		view := w.view()
+		if err := w.ask(view, "mia"); !errors.Is(err, client.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) && t.Context().Err() != nil {
+			t.Errorf("the answer is %v", err)
+		}
+		view.Close()
+		if err := syscall.Kill(int(stats.GetProcess()), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		w.heal()
+		w.same("mia")
+	}
+}
+
+// ARCHITECTURE 6: a generation that is made while no process can be started, and
+// whose forerunner's files are gone, is what the next process is told.
+func TestCodesGenerationOfAnOutage(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	w.fill(cellOf("mia"), 10)
+	w.tidy()
+	for range 2 {
+		w.fill(cellOf("mia"), 10)
+		if err := w.codes.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.same("mia")
+		away := w.opts.Runtime + "-away"
+		if err := os.Rename(w.opts.Runtime, away); err != nil {
+			t.Fatal(err)
+		}
+		w.kill()
+		view := w.view()
+		if err := w.ask(view, "mia"); !errors.Is(err, client.ErrUnavailable) {
+			t.Errorf("the answer is %v", err)
+		}
+		view.Close()
+		if _, err := w.codes.Compact(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(away, w.opts.Runtime); err != nil {
+			t.Fatal(err)
+		}
+		w.heal()
+		w.same("mia")
+	}
 }
 
 // What is far behind becomes files before the scanner hears of the rest: no
