@@ -35,12 +35,16 @@ type catalog struct {
 	Number  uint64 `json:"number"` // of the generation; the next one has a higher one
 	// Sequence is the change up to which the files hold everything, and Lineage
 	// that change's own; both are 0 for a store without changes.
-	Sequence int64          `json:"sequence"`
-	Lineage  int64          `json:"lineage"`
-	Missing  keySpans       `json:"missing"` // agents that are not built
-	Models   []codedModel   `json:"models"`
-	Segments []segmentEntry `json:"segments"`
-	Values   []valuesEntry  `json:"values"`
+	Sequence int64 `json:"sequence"`
+	Lineage  int64 `json:"lineage"`
+	// Seen is the newest change of a snapshot that rows were read in, and SeenLineage
+	// that change's own: a store that does not have it never had those rows.
+	Seen        int64          `json:"seen"`
+	SeenLineage int64          `json:"seen_lineage"`
+	Missing     keySpans       `json:"missing"` // agents that are not built
+	Models      []codedModel   `json:"models"`
+	Segments    []segmentEntry `json:"segments"`
+	Values      []valuesEntry  `json:"values"`
 	// NextFile is the number of the next value file, NextRun that of the next run.
 	NextFile uint32 `json:"next_file"`
 	NextRun  uint64 `json:"next_run"`
@@ -233,10 +237,10 @@ func (k catalog) request() *scannerv1.PublishRequest {
 // sweepCodes removes what no generation names: files that a killed process had
 // begun or not yet published.
 func sweepCodes(dir string, named map[string]bool) error {
-	items, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if !holdsFiles(dir) {
 		return nil
 	}
+	items, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}

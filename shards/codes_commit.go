@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"recalld/layout"
@@ -41,6 +42,9 @@ const publishTime = 30 * time.Second
 // held. After an error nothing has changed and what was made is gone; a scanner
 // that cannot be told learns it when it can.
 func (c *Codes) commit(m *maker) error {
+	if err := m.vouch(); err != nil {
+		return errors.Join(err, m.abandon())
+	}
 	if err := c.mu.lock(m.ctx); err != nil {
 		return errors.Join(err, m.abandon())
 	}
@@ -56,6 +60,20 @@ func (c *Codes) commit(m *maker) error {
 		c.opts.Log.Debug("the log could not be taken over after a new generation", "error", err)
 	}
 	return m.ctx.Err()
+}
+
+// vouch notes what the store must have that the files are used with.
+func (m *maker) vouch() error {
+	if m.seen <= m.next.Seen {
+		return nil
+	}
+	view, err := m.c.store.ViewRecords(m.ctx)
+	if err != nil {
+		return err
+	}
+	m.next.Seen = m.seen
+	m.next.SeenLineage, err = lineageOf(view, m.seen)
+	return errors.Join(err, view.Close())
 }
 
 // exchange is the step from one generation to the next. c.mu is held.
@@ -101,6 +119,10 @@ func (c *Codes) forget(last, next catalog) {
 func (c *Codes) removeForgotten() error {
 	c.mu.take()
 	defer c.mu.unlock()
+	if !holdsFiles(c.opts.Folder) {
+		clear(c.forgotten)
+		return nil
+	}
 	var all error
 	for name := range c.forgotten {
 		if err := removeName(c.opts.Folder, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -245,7 +267,8 @@ func (c *Codes) certain(ctx context.Context) error {
 // unusableFile reports whether an error says that a file cannot be used, whatever
 // is asked of it.
 func unusableFile(err error) bool {
-	return errors.Is(err, layout.ErrDamaged) || errors.Is(err, layout.ErrVersion) || errors.Is(err, layout.ErrForeign) || errors.Is(err, fs.ErrNotExist)
+	return errors.Is(err, layout.ErrDamaged) || errors.Is(err, layout.ErrVersion) || errors.Is(err, layout.ErrForeign) ||
+		errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // dismiss sets a file of the generation aside, and those that are gone or of

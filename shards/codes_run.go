@@ -167,6 +167,9 @@ func (c *Codes) load(ctx context.Context) (begun bool, err error) {
 	reason := errNoManifest
 	if c.catalog.Number > 0 {
 		reason = belongs(manifest{Truth: c.catalog.Truth, Sequence: c.catalog.Sequence, Lineage: c.catalog.Lineage}, view, c.store.TruthID())
+		if reason == nil {
+			reason = belongs(manifest{Truth: c.catalog.Truth, Sequence: c.catalog.Seen, Lineage: c.catalog.SeenLineage}, view, c.store.TruthID())
+		}
 		if reason != nil && !errors.Is(reason, errNoManifest) {
 			return false, reason
 		}
@@ -181,6 +184,9 @@ func (c *Codes) load(ctx context.Context) (begun bool, err error) {
 		return true, nil
 	case rows < c.opts.MinRows:
 		c.catalog = catalog{}
+		if !holdsFiles(c.opts.Folder) {
+			return false, nil
+		}
 		return false, errors.Join(sweepCodes(c.opts.Folder, nil), removeName(c.opts.Folder, catalogName))
 	}
 	c.opts.Log.Info("the matrices are built from the store", "reason", reason)
@@ -205,6 +211,7 @@ func (c *Codes) begin(ctx context.Context, view *sqlite.View) error {
 			next.Models = append(next.Models, coded)
 		}
 	}
+	next.Seen, next.SeenLineage = next.Sequence, next.Lineage
 	c.forget(c.catalog, next)
 	c.catalog = next
 	c.epoch++

@@ -77,13 +77,15 @@ func TestCodesOfNamesWithOneKeyAreNotKept(t *testing.T) {
 // not used.
 func TestCodesOfAnotherHistoryAreBuiltAnew(t *testing.T) {
 	for name, change := range map[string]func(*catalog){
-		"another store":          func(k *catalog) { k.Truth = "another" },
-		"another lineage":        func(k *catalog) { k.Lineage++ },
-		"a change of the future": func(k *catalog) { k.Sequence += 1_000_000 },
-		"another splitter":       func(k *catalog) { k.Policy++ },
-		"another version":        func(k *catalog) { k.Version++ },
-		"another format":         func(k *catalog) { k.Format-- },
-		"another form":           func(k *catalog) { k.Lean = true },
+		"another store":           func(k *catalog) { k.Truth = "another" },
+		"another lineage":         func(k *catalog) { k.Lineage++ },
+		"rows of another lineage": func(k *catalog) { k.SeenLineage++ },
+		"rows of the future":      func(k *catalog) { k.Seen += 1_000_000 },
+		"a change of the future":  func(k *catalog) { k.Sequence += 1_000_000 },
+		"another splitter":        func(k *catalog) { k.Policy++ },
+		"another version":         func(k *catalog) { k.Version++ },
+		"another format":          func(k *catalog) { k.Format-- },
+		"another form":            func(k *catalog) { k.Lean = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newCodesWorld(t, 20, CodesOptions{})
