@@ -157,3 +157,18 @@ func (m *maker) eraseSlots(model codedModel, v valuesEntry, used *roaring.Bitmap
 	v.Bytes, err = fileBytes(m.c.opts.Folder, name)
 	return v, err
 }
+
+// RemoveCodes removes every file of matrices from a folder, those that were set
+// aside included: for a store whose matrices are not used any more, and from which
+// something may be deleted (DECISIONS 14). A path on which there is no folder holds
+// none.
+func RemoveCodes(folder string) error {
+	if !holdsFiles(folder) {
+		return nil
+	}
+	err := errors.Join(sweepCodes(folder, nil), removeName(folder, catalogName), emptyQuarantine(folder))
+	if err != nil {
+		return fmt.Errorf("remove the matrices: %w", err)
+	}
+	return nil
+}

@@ -608,3 +608,26 @@ func TestCodesOfTextsThatChangedPlacesAreInNoFile(t *testing.T) {
 		}
 	}
 }
+
+// DECISIONS 14: matrices that are not used any more are removed as a whole.
+func TestCodesThatAreNotUsedAreRemoved(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	w.fill(cellOf("mia"), 5)
+	w.tidy()
+	w.codes.mu.take()
+	w.codes.dismiss(w.filesOf()[0], errors.New("for the test"))
+	w.codes.mu.unlock()
+	w.closeCodes()
+	if err := RemoveCodes(w.opts.Folder); err != nil {
+		t.Fatal(err)
+	}
+	if items, err := os.ReadDir(w.opts.Folder); err != nil || len(items) > 0 {
+		t.Errorf("%v, %v", items, err)
+	}
+	if err := RemoveCodes(filepath.Join(w.folder, "recall.db")); err != nil {
+		t.Errorf("a file is no folder: %v", err)
+	}
+	w.open()
+	w.tidy()
+	w.same("mia")
+}
