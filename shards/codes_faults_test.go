@@ -19,6 +19,7 @@ import (
 
 	"recalld/layout"
 	"recalld/memory"
+	"recalld/scanner"
 	"recalld/scanner/client"
 	"recalld/sqlite"
 )
@@ -166,33 +167,74 @@ func TestCodesFolderThatCannotBeUsed(t *testing.T) {
 
 // A disk that is full while files are built changes no answer and leaves no file;
 // when there is room again everything is built. The limit on the length of files
-// stands for the disk.
+// stands for the disk; it is a whole process's, and so that of a child.
 func TestCodesFullDiskWhileBuilding(t *testing.T) {
 	w := newCodesWorld(t, 256, CodesOptions{})
-	w.closeCodes()
-	w.small = false
-	w.open()
 	w.fill(cellOf("mia"), 200)
+	w.closeCodes()
+	child := exec.Command(os.Args[0], "-test.run=^$")
+	child.Env = append(os.Environ(), fullDiskChild+"="+w.folder)
+	out, err := child.CombinedOutput()
+	if err != nil || string(out) != "full, and whole again\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+	w.open()
+	w.tidy()
+	w.same("mia")
+}
+
+const fullDiskChild = "CODES_TEST_FULL_DISK_FOLDER"
+
+// childWorld opens the folder of the process that started this one.
+func childWorld(folder string) *codesWorld {
+	w := &codesWorld{t: complainer{}, folder: folder, seed: os.Getpid() * 1000}
+	sockets, err := os.MkdirTemp("/tmp", "r")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.opts = CodesOptions{Folder: filepath.Join(folder, "derived", "codes"), Command: []string{os.Args[0]}, Runtime: sockets, SealRows: 20}
+	w.openStore()
+	models, err := w.store.Models(context.Background())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.model, w.dims = models[0].ID, models[0].Dims
+	w.open()
+	return w
+}
+
+// In the child of the test above this fills the disk.
+func init() {
+	folder := os.Getenv(fullDiskChild)
+	if folder == "" || os.Getenv(scanner.Handshake().MagicCookieKey) != "" {
+		return
+	}
+	w := childWorld(folder)
 	signal.Ignore(syscall.SIGXFSZ)
-	defer signal.Reset(syscall.SIGXFSZ)
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	full := syscall.Rlimit{Cur: 20_000, Max: limit.Max}
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	err := w.codes.tidy(t.Context())
+	err := w.codes.tidy(context.Background())
 	w.notBuilt("mia")
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	if !errors.Is(err, syscall.EFBIG) || len(w.filesOf()) > 0 {
-		t.Fatalf("%v, and files %v", err, w.filesOf())
+		w.t.Fatalf("%v, and files %v", err, w.filesOf())
 	}
 	w.tidy()
 	w.same("mia")
+	err = errors.Join(w.codes.Close(), w.store.Close(), os.RemoveAll(w.opts.Runtime))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	fmt.Println("full, and whole again")
+	os.Exit(0)
 }
 
 // ARCHITECTURE 6: the scanner may be killed at any moment: answers are right, or
