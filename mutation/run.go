@@ -41,12 +41,14 @@ type runner struct {
 	parallel int
 	timeout  time.Duration // of one test run
 	now      func() time.Time
+	rapid    map[string]bool // packages whose tests use rapid
 }
 
 // run applies all mutations and returns their results in the order given.
 // report, when not nil, is called once a mutation, never at the same time.
 func (r runner) run(ctx context.Context, all []mutation, report func(result)) []result {
 	results := make([]result, len(all))
+	r.rapid = r.withRapid(ctx, all)
 	passing := r.baselines(ctx, all)
 	work := make(chan int)
 	var workers sync.WaitGroup
@@ -71,6 +73,21 @@ func (r runner) run(ctx context.Context, all []mutation, report func(result)) []
 	close(work)
 	workers.Wait()
 	return results
+}
+
+// withRapid returns the packages of the mutations whose tests use rapid.
+func (r runner) withRapid(ctx context.Context, all []mutation) map[string]bool {
+	uses := map[string]bool{}
+	for _, m := range all {
+		if _, known := uses[m.pkg]; known {
+			continue
+		}
+		command := exec.CommandContext(ctx, "go", "list", "-tags", r.tags, "-f", "{{.TestImports}} {{.XTestImports}}", m.pkg)
+		command.Dir = r.root
+		out, err := command.Output()
+		uses[m.pkg] = err == nil && bytes.Contains(out, []byte("pgregory.net/rapid"))
+	}
+	return uses
 }
 
 // A baseline is what a package's named tests do without any edit.
@@ -174,9 +191,13 @@ type event struct {
 func (r runner) test(ctx context.Context, pkg, pattern, overlay string) (sighting, error) {
 	args := []string{"test", "-json", "-vet=off", "-count=1", "-ldflags=-s -w", "-tags", r.tags, "-timeout", r.timeout.String(), "-run", pattern}
 	if overlay != "" {
-		args = append(args, "-overlay", overlay)
+		args = append(args, "-failfast", "-overlay", overlay)
 	}
-	command := exec.CommandContext(ctx, "go", append(args, pkg)...)
+	args = append(args, pkg)
+	if r.rapid[pkg] { // that it fails is all that counts: no smaller example is looked for
+		args = append(args, "-args", "-rapid.shrinktime=0s", "-rapid.nofailfile")
+	}
+	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = r.root
 	command.WaitDelay = 10 * time.Second
 	var errs bytes.Buffer
