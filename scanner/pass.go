@@ -126,10 +126,11 @@ func (p *pass) leg(t *target, from, to int, scans []*asked) (rows int, err error
 // until none is left, and between two of them waits in the context idle, which
 // ends when none is left: whoever has no turn then is not waited for.
 func (p *pass) together(ctx context.Context, tiles int, work func(ctx, idle context.Context, r *reading) error) error {
+	var wait sync.WaitGroup
+	defer wait.Wait() // also after a fault in here: nobody reads files that were let go of
 	idle, stop := context.WithCancel(ctx)
 	defer stop()
 	errs := make([]error, max(0, min(tiles, p.threads)-1))
-	var wait sync.WaitGroup
 	for i := range errs {
 		wait.Go(func() {
 			turn, err := p.turns.take(idle, p.agent, p.batch)

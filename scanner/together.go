@@ -88,13 +88,14 @@ func newPassKey(st *state, model int64, of rowsOf, batch bool) passKey {
 // ask returns when a scan has gone once around, or its context has ended. Nobody
 // else is disturbed by that.
 func (p *passes) ask(a *asked, st *state, model int64, of rowsOf, batch bool) error {
-	if g := p.join(a, st, newPassKey(st, model, of, batch), of); g != nil {
-		defer context.AfterFunc(a.ctx, func() { g.changed.Store(true) })()
-	}
+	g := p.join(a, st, newPassKey(st, model, of, batch), of)
 	select {
 	case <-a.done:
 		return a.err
 	case <-a.ctx.Done():
+		if g != nil {
+			g.changed.Store(true)
+		}
 		return a.ctx.Err()
 	}
 }

@@ -103,7 +103,8 @@ func (c *Client) running() (*attempt, error) {
 	if c.attempt == nil {
 		a := &attempt{done: make(chan struct{})}
 		c.attempt = a
-		c.tasks.Go(func() { c.start(a, c.failures) })
+		failures := c.failures
+		c.tasks.Go(func() { c.start(a, failures) })
 	}
 	return c.attempt, nil
 }
