@@ -79,6 +79,7 @@ func TestEveryScriptIsATest(t *testing.T) {
 //
 //	exits CODE program args...   the exit code, exactly
 //	json PATH WORD               a value of the last output, a dotted path
+//	settles PATH WORD program args...  again until its output has that value there
 //	serving DIR                  wait until the server of DIR answers
 //	appears GLOB                 wait until a file of that name is there
 //	terminate                    SIGTERM to what runs in the background
@@ -110,6 +111,7 @@ func script(t *testing.T, name string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":     scriptExits,
 			"json":      scriptJSON,
+			"settles":   scriptSettles,
 			"serving":   scriptServing,
 			"appears":   scriptAppears,
 			"terminate": scriptTerminate,
@@ -137,6 +139,13 @@ func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if found := valueAt(ts, args[0]); (found == args[1]) == neg {
+		ts.Fatalf("%s is %s", args[0], found)
+	}
+}
+
+// valueAt is a value of the last output as text.
+func valueAt(ts *testscript.TestScript, path string) string {
 	var value any
 	decoder := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
 	decoder.UseNumber()
@@ -144,17 +153,20 @@ func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if decoder.More() {
 		ts.Fatalf("more than one JSON value")
 	}
-	var found string
-	switch at := walk(value, strings.Split(args[0], ".")).(type) {
-	case string:
-		found = at
-	default:
-		text, err := json.Marshal(at)
-		ts.Check(err)
-		found = string(text)
+	if found, ok := walk(value, strings.Split(path, ".")).(string); ok {
+		return found
 	}
-	if (found == args[1]) == neg {
-		ts.Fatalf("%s is %s", args[0], found)
+	text, err := json.Marshal(walk(value, strings.Split(path, ".")))
+	ts.Check(err)
+	return string(text)
+}
+
+func scriptSettles(ts *testscript.TestScript, _ bool, args []string) {
+	if !until(func() bool {
+		ts.Check(ts.Exec(args[2], args[3:]...))
+		return valueAt(ts, args[0]) == args[1]
+	}) {
+		ts.Fatalf("%s does not become %s", args[0], args[1])
 	}
 }
 
