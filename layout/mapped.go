@@ -14,6 +14,8 @@ type mapped struct {
 	name  string
 	bytes mmap.MMap
 	file  *os.File
+	// asSeen is the file as it was when it was opened.
+	asSeen os.FileInfo
 }
 
 // openMapped maps a file of a folder. What is too short for a header is damaged.
@@ -38,11 +40,11 @@ func openMapped(dir, name string) (_ *mapped, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", name, err)
 	}
-	return &mapped{name: name, bytes: b, file: f}, nil
+	return &mapped{name: name, bytes: b, file: f, asSeen: info}, nil
 }
 
-// intact reports damage when the file is not as long as when it was mapped: its
-// last pages must not be touched then.
+// intact reports damage when the file is not as long as when it was mapped, its
+// last pages must not be touched then, or when somebody wrote to it.
 func (m *mapped) intact() error {
 	if m.file == nil {
 		return nil
@@ -54,7 +56,17 @@ func (m *mapped) intact() error {
 	if info.Size() != int64(len(m.bytes)) {
 		return &DamageError{File: m.name, Section: "file", Chunk: -1, Problem: fmt.Sprintf("it has %d bytes, not the %d that it was opened with", info.Size(), len(m.bytes))}
 	}
+	if !info.ModTime().Equal(m.asSeen.ModTime()) {
+		return &DamageError{File: m.name, Section: "file", Chunk: -1, Problem: "somebody wrote to it while it was in use"}
+	}
 	return nil
+}
+
+// current reports whether the file is intact and a folder has no other one under
+// its name.
+func (m *mapped) current(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, m.name))
+	return (err != nil || os.SameFile(info, m.asSeen)) && m.intact() == nil
 }
 
 func (m *mapped) close() error {

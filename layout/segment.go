@@ -78,9 +78,14 @@ func (s *Segment) RowBytes() int { return s.header.Kind.rowBytes(s.header.Dims) 
 // Mapped is the whole file, for advice to the system about its pages.
 func (s *Segment) Mapped() []byte { return s.file.bytes }
 
-// Intact reports [ErrDamaged] when the file was cut or lengthened since it was
-// opened. It costs one call to the system; ask before a scan.
+// Intact reports [ErrDamaged] when the file was cut, lengthened or written to
+// since it was opened. It costs one call to the system; ask before a scan.
 func (s *Segment) Intact() error { return s.file.intact() }
+
+// Current reports whether the file is [Segment.Intact], and the folder dir has no
+// other one under its name: a file that was made anew has the name that it had. A
+// file that was removed stays current.
+func (s *Segment) Current(dir string) bool { return s.file.current(dir) }
 
 // Close unmaps the file. Nobody may read it any more.
 func (s *Segment) Close() error { return s.file.close() }

@@ -127,6 +127,9 @@ func (v *Values) Mapped() []byte { return v.file.bytes }
 // Intact is [Segment.Intact] for a value file.
 func (v *Values) Intact() error { return v.file.intact() }
 
+// Current is [Segment.Current] for a value file.
+func (v *Values) Current(dir string) bool { return v.file.current(dir) }
+
 // Close unmaps the file. Nobody may read it any more.
 func (v *Values) Close() error { return v.file.close() }
 

@@ -38,6 +38,14 @@ func (f *file) close() error {
 	return f.values.Close()
 }
 
+// current reports whether the file can be read on: see [layout.Segment.Current].
+func (f *file) current(folder string) bool {
+	if f.segment != nil {
+		return f.segment.Current(folder)
+	}
+	return f.values.Current(folder)
+}
+
 // lease keeps the files of one generation open while anybody reads them. Its
 // fields belong to the server's lock.
 type lease struct {
@@ -46,13 +54,14 @@ type lease struct {
 }
 
 // open returns a file, from those that are open or from the folder, and adds it
-// to the lease. Only one change of state runs at a time, so that the file is not
-// opened twice.
+// to the lease. A file that was damaged and made anew has the name that it had;
+// the damaged one must not be read on. Only one change of state runs at a time,
+// so that the file is not opened twice.
 func (s *Server) open(l *lease, key fileKey, values bool) (*file, error) {
 	s.mu.Lock()
 	f := s.files[key]
 	s.mu.Unlock()
-	if f == nil {
+	if f == nil || !f.current(s.folder) {
 		f = &file{key: key}
 		var err error
 		if values {
@@ -103,7 +112,9 @@ func (s *Server) release(l *lease) {
 	}
 	for _, f := range l.files {
 		if f.leases--; f.leases == 0 {
-			delete(s.files, f.key)
+			if s.files[f.key] == f {
+				delete(s.files, f.key)
+			}
 			_ = f.close() // of a mapping that was only read
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -71,6 +72,36 @@ func TestCutFileIsNoAnswer(t *testing.T) {
 	_, err = w.server.Scan(t.Context(), r)
 	if p := reason(err); p.GetReason() != scannerv1.Reason_REASON_FILE || p.GetFile() != name {
 		t.Error(err)
+	}
+}
+
+// ARCHITECTURE 6: a file that somebody wrote to after all of it was verified is no
+// answer, and neither is it once a file with the same bytes as before, and so with
+// the same name, was made in its place: that one is read.
+func TestWrittenFileIsNoAnswer(t *testing.T) {
+	w, r := small(t)
+	w.doPublish()
+	want, err := w.server.Scan(t.Context(), r)
+	w.must(err)
+	name := w.publish.GetSegments()[0].GetName()
+	path := filepath.Join(w.dir, name)
+	good, err := os.ReadFile(path)
+	w.must(err)
+	w.damage(name, layout.HeaderBytes)
+	later := time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC) // clocks of file systems are coarse
+	w.must(os.Chtimes(path, later, later))
+	_, err = w.server.Scan(t.Context(), r)
+	if p := reason(err); p.GetReason() != scannerv1.Reason_REASON_FILE || p.GetFile() != name {
+		t.Errorf("written to: %v", err)
+	}
+	w.must(os.Remove(path))
+	w.must(os.WriteFile(path, good, 0o400))
+	w.publish.Generation++
+	w.doPublish()
+	got, err := w.server.Scan(t.Context(), r)
+	w.must(err)
+	if !proto.Equal(got.GetAnswers()[0], want.GetAnswers()[0]) {
+		t.Errorf("in its place: %v, not %v", got, want)
 	}
 }
 
