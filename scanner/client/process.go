@@ -34,8 +34,9 @@ type process struct {
 	calls    scannerv1.ScannerClient
 }
 
-// launch starts a process and shakes hands with it.
-func (o *Options) launch() (*process, error) {
+// launch starts a process and shakes hands with it. The process is killed when the
+// context ends: what says nothing for StartTimeout must not keep Close waiting.
+func (o *Options) launch(ctx context.Context) (*process, error) {
 	reading, writing, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make the scanner's lifeline: %w", err)
@@ -45,7 +46,7 @@ func (o *Options) launch() (*process, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a folder for the scanner's socket: %w", err), writing.Close())
 	}
-	command := exec.Command(o.Command[0], o.Command[1:]...)
+	command := exec.CommandContext(ctx, o.Command[0], o.Command[1:]...)
 	if o.Lock {
 		command.Args = append(command.Args, "--mlock")
 	}
@@ -153,7 +154,7 @@ func (c *Client) start(a *attempt, failures int) {
 		a.err = ErrClosed
 		return
 	}
-	p, err := c.options.launch()
+	p, err := c.options.launch(c.ctx)
 	if err != nil {
 		a.err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 		return

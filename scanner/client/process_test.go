@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,6 +25,10 @@ import (
 // TestMain lets the test's own program be the scanner, a process like any other.
 func TestMain(m *testing.M) {
 	if os.Getenv(scanner.Handshake().MagicCookieKey) != "" {
+		if slices.Contains(os.Args, silent) {
+			_, _ = io.Copy(io.Discard, os.NewFile(3, "lifeline")) // until its parent is gone
+			os.Exit(0)
+		}
 		scanner.Serve(scanner.Options{Lock: slices.Contains(os.Args, "--mlock")})
 		os.Exit(0)
 	}
@@ -30,6 +36,9 @@ func TestMain(m *testing.M) {
 }
 
 const truthID, dims = "truth-1", 64
+
+// silent is the argument of a process that never shakes hands.
+const silent = "silent"
 
 // patience bounds calls that must come back: nothing is measured with it.
 const patience = 2 * time.Minute
@@ -432,5 +441,29 @@ func TestBackOffGrowsToItsLimit(t *testing.T) {
 		if got := o.backOff(failures); got != want {
 			t.Errorf("after %d failures %v, not %v", failures, got, want)
 		}
+	}
+}
+
+// DECISIONS 33: a process that is started and says nothing does not keep a client
+// from being closed.
+func TestCloseDoesNotWaitForAHandshake(t *testing.T) {
+	o := options(t, t.TempDir())
+	o.Command, o.StartTimeout = append(o.Command, silent), 20*time.Second
+	c := newClient(t, o)
+	a, err := c.running()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := soon(t)
+	for begun := []os.DirEntry(nil); len(begun) == 0; runtime.Gosched() {
+		if begun, err = os.ReadDir(o.Runtime); err != nil || ctx.Err() != nil {
+			t.Fatal(err, ctx.Err())
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if a.err == nil || strings.Contains(a.err.Error(), "timeout") {
+		t.Errorf("the start ended with %v", a.err)
 	}
 }
