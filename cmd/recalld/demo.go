@@ -43,6 +43,7 @@ go on until Ctrl-C. A second start finds the same data.`,
 		Example: `  recalld demo --data ./data/demo`,
 		Args:    exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
+			a.scanner.serves, a.scanner.errOut = true, a.errOut
 			s, err := a.openToServe(c.Context())
 			if err != nil {
 				return err

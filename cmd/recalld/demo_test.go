@@ -16,8 +16,8 @@ import (
 )
 
 // The demo fills an empty folder once, answers its questions with the records
-// that hold the answers, prints a line that registers a working MCP server, and
-// ends cleanly.
+// that hold the answers, prints a line that registers a working MCP server, has a
+// scanner as any server has, and ends cleanly.
 func TestDemo(t *testing.T) {
 	data := t.TempDir()
 	var exports [2]string
@@ -41,6 +41,10 @@ func TestDemo(t *testing.T) {
 		}
 		if i == 0 {
 			callRegistered(t, command)
+		}
+		var state bytes.Buffer
+		if code := run([]string{"index", "status", "--data", data}, nil, &state, &state); code != exitOK || !strings.Contains(state.String(), "of 14 cells") {
+			t.Errorf("%s serves without a scanner: %s", word, state.String())
 		}
 		if err := demo.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
