@@ -54,7 +54,7 @@ test-extended: ## the long tests of the files tagged `extended`, then everything
 
 # Left out are tests that start their own program again, which emulation cannot,
 # and those of sqlite that take long and depend on no processor.
-ARM64_SKIP = ^Test(RemoteServerIsKilled|BuildingSurvivesKill|KilledWhileSealing|AcknowledgedSurvives.*|Histories|PredicateIsScope|LogIsLimited|LongReaderDoesNotStopTheRest|DeletedBytesAreGone|ChecksFindAndRepair|.*Scanner.*)$$
+ARM64_SKIP = ^Test(RemoteServerIsKilled|BuildingSurvivesKill|KilledWhileSealing|AcknowledgedSurvives.*|Histories|PredicateIsScope|LogIsLimited|LongReaderDoesNotStopTheRest|DeletedBytesAreGone|ChecksFindAndRepair|.*Scanner.*|Codes.*|Scanned.*|ProductsOrderAsVectorsDo)$$
 
 test-arm64: export GOARCH = arm64
 test-arm64: export CC = $(ARM64_CC)

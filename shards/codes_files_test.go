@@ -421,7 +421,7 @@ func (w *codesWorld) openView() *sqlite.View {
 
 // DECISIONS 20: the inner product that decides lies within the bounds that the
 // scanner has, whatever the vectors are.
-func TestCodesBoundsHold(t *testing.T) {
+func TestBoundsOfCodesHold(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		dims := rapid.SampledFrom([]int{1, 2, 3, 7, 64, 257}).Draw(r, "dims")
 		draw := func(name string) []float32 {
