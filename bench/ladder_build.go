@@ -327,7 +327,7 @@ func (t *ladderTrial) ready() error {
 	var last coordinator.IndexState
 	since := t.o.Clock()
 	for {
-		state, err := t.service.Index(t.ctx)
+		state, err := t.service.Index(t.ctx, coordinator.IndexStateRequest{})
 		if err != nil {
 			return err
 		}

@@ -239,7 +239,7 @@ func (t *ladderTrial) describe(rung *LadderRung) error {
 	}
 	rung.Blocks, rung.Sets = status.Blocks.Blocks, status.Blocks.Records
 	rung.Model, rung.Dims = status.Model.Backend+"/"+status.Model.Name, status.Model.Dims
-	index, err := t.service.Index(t.ctx)
+	index, err := t.service.Index(t.ctx, coordinator.IndexStateRequest{})
 	if err != nil {
 		return err
 	}

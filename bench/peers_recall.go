@@ -200,7 +200,7 @@ func waitBlocks(ctx context.Context, s coordinator.Service) error {
 // waitIndex returns once everything derived is built.
 func waitIndex(ctx context.Context, s coordinator.Service) error {
 	for {
-		state, err := s.Index(ctx)
+		state, err := s.Index(ctx, coordinator.IndexStateRequest{})
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ type Service interface {
 	ChangeModel(ctx context.Context, r ModelRequest) (*ModelState, error)
 	Status(ctx context.Context) (*Status, error)
 	Doctor(ctx context.Context, r DoctorRequest) (*DoctorResponse, error)
-	Index(ctx context.Context) (*IndexState, error)
+	Index(ctx context.Context, r IndexStateRequest) (*IndexState, error)
 	// ChangeIndex, Backup, Vacuum and Export report progress through the callback, which may
 	// be nil; done counts up to total, both in the operation's own unit.
 	ChangeIndex(ctx context.Context, r IndexRequest, progress Progress) (*IndexReport, error)
@@ -102,6 +102,9 @@ type RecallRequest struct {
 	Gate        string   `json:"gate,omitempty"`             // empty: on; off turns truncation layers off (RR-333, RR-451)
 	Order       string   `json:"order,omitempty"`            // empty or best_first; best_last
 	Explain     bool     `json:"explain,omitempty"`          // adds exclusions and per-arm ranks
+	// Approximate lets int8 codes alone decide about vectors, where there is a
+	// scanner; the setting recall.approximate does so for every recall.
+	Approximate bool `json:"approximate,omitempty"`
 }
 
 // RecallResponse is one answer. Its JSON form is the default answer body: the
@@ -564,12 +567,33 @@ type BlockState struct {
 	LastError    string `json:"last_error,omitempty"`
 }
 
+// IndexStateRequest says what is measured beside the state.
+type IndexStateRequest struct {
+	// ApproximateRecall is how many stored vectors are asked approximately and
+	// exactly, 0 for none, at most [MaxRecallQueries].
+	ApproximateRecall int `json:"approximate_recall,omitempty"`
+}
+
+// ApproximateRecall is how much of exact answers of the vector arm approximate
+// ones have. Each question is a stored vector of the active model, asked of all of
+// its agent's records and with the record itself left out of both answers.
+type ApproximateRecall struct {
+	// Queries counts the questions; 0 when nothing could be measured: there is no
+	// scanner, or no record with another beside it.
+	Queries int `json:"queries"`
+	// At10 is the share, 0 to 1, of the ten nearest others of all questions
+	// together; absent when there was no question.
+	At10 *float64 `json:"at_10,omitempty"`
+}
+
 // IndexState is the derived side: files that follow from the store, and what the
 // scanner's process holds of them. Changes are numbers of the store's log.
 type IndexState struct {
 	LastChange int64     `json:"last_change"` // of the store
 	Words      WordState `json:"words"`
 	Codes      CodeState `json:"codes"`
+	// ApproximateRecall is set when the request asked for it.
+	ApproximateRecall *ApproximateRecall `json:"approximate_recall,omitempty"`
 }
 
 // WordState is the files of postings.

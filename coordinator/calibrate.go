@@ -372,6 +372,7 @@ func (k *calibration) ask(record memory.Record) ([]hit, error) {
 	}
 	p.policy.ConfidenceOn = false
 	p.question.Patient, p.question.Batch, p.fixedShare = true, true, k.share
+	p.question.Approximate = false // a threshold stands for long
 	t := &turn{c: k.c, ctx: k.ctx, plan: p, view: k.view, asked: k.c.models.ask(k.ctx, p)}
 	if err := t.open(); err != nil {
 		return nil, err

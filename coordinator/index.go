@@ -9,13 +9,23 @@ import (
 	"recalld/shards"
 )
 
-// Index is the derived side as it is.
-func (c *Coordinator) Index(ctx context.Context) (*IndexState, error) {
+// Index is the derived side as it is, with what was to be measured.
+func (c *Coordinator) Index(ctx context.Context, r IndexStateRequest) (*IndexState, error) {
+	if err := checkCount("approximate_recall", r.ApproximateRecall, 0, MaxRecallQueries); err != nil {
+		return nil, err
+	}
+	var measured *ApproximateRecall
+	if r.ApproximateRecall > 0 {
+		var err error
+		if measured, err = c.approximateRecall(ctx, r.ApproximateRecall); err != nil {
+			return nil, fmt.Errorf("measure approximate recall: %w", err)
+		}
+	}
 	stats, err := c.store.Stats(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
-	s := &IndexState{LastChange: stats.LastChange, Codes: CodeState{Scanner: ScannerOff}}
+	s := &IndexState{LastChange: stats.LastChange, Codes: CodeState{Scanner: ScannerOff}, ApproximateRecall: measured}
 	w := c.words.State()
 	s.Words = WordState{
 		Files: w.Files, Bytes: w.Bytes, Rows: w.Rows, Recent: w.Recent,
@@ -87,7 +97,7 @@ func (c *Coordinator) ChangeIndex(ctx context.Context, r IndexRequest, progress 
 	if err != nil {
 		return nil, fmt.Errorf("index %s: %w", action, err)
 	}
-	state, err := c.Index(ctx)
+	state, err := c.Index(ctx, IndexStateRequest{})
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ type plan struct {
 func (c *Coordinator) plan(r RecallRequest) (plan, error) {
 	p := plan{policy: c.policy(), deep: r.Deep, full: r.FullContent, explain: r.Explain, userID: r.UserID, now: c.clock().UnixMilli()}
 	p.question = arm.Query{Scope: memory.Scope{Agent: r.Agent, Project: r.Project, Channel: r.Channel}, Text: r.Query, SourceID: r.SourceID}
-	p.question.Depth = p.policy.Depth
+	p.question.Depth, p.question.Approximate = p.policy.Depth, r.Approximate || p.policy.Approximate
 	if err := p.question.Scope.Check(); err != nil {
 		return plan{}, err
 	}

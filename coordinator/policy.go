@@ -19,6 +19,7 @@ type Policy struct {
 	VectorMin  float64 // RR-400: admission cosine without a calibrated one
 	VectorPart float64 // RR-400: factor on it in fusion modes
 
+	Approximate  bool // every recall compares vectors by int8 alone (DECISIONS 20)
 	GateFused    bool // RR-424
 	GateRelative bool // RR-422 on fused scores
 	Autocut      bool // RR-426

@@ -25,7 +25,7 @@ import (
 func (b *bench) process(than int64) int64 {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		state, err := b.Index(b.t.Context())
+		state, err := b.Index(b.t.Context(), IndexStateRequest{})
 		if err != nil {
 			b.t.Fatal(err)
 		}

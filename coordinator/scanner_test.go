@@ -73,7 +73,7 @@ func (b *bench) built() {
 func (b *bench) codesAre(what string, so func(CodeState) bool) {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		state, err := b.Index(b.t.Context())
+		state, err := b.Index(b.t.Context(), IndexStateRequest{})
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -30,6 +30,7 @@ func registry() []setting {
 	all := []setting{
 		integer("recall.depth", 100, 10, 1_000, "candidates that each arm hands to fusion; never taken from the number of rows asked for", func(p *Policy) *int { return &p.Depth }),
 		armList("recall.arms", "vector,lexical", "arms of a recall that names none", func(p *Policy) *[]string { return &p.Arms }),
+		toggle("recall.approximate", false, "let the scanner's int8 codes alone decide about vectors in every recall; answers say so, and `recalld index status --approximate-recall 100` measures what that costs", func(p *Policy) *bool { return &p.Approximate }),
 		choice("fusion.mode", "rsf", []string{"rsf", "rrf"}, "how arms become one score: rsf adds scaled scores, rrf adds reciprocal ranks", func(p *Policy, v string) { p.Fusion = fusion.Mode(v) }),
 		number("fusion.rrf_k", 60, 1, 1_000, "constant of rrf", func(p *Policy) *float64 { return &p.RRFK }),
 		number("fusion.weight.vector", 1, 0, 100, "factor on the share of the vector arm, which `recalld calibrate` measures beside the lexical arms", func(p *Policy) *float64 { return &p.WeightVec }),

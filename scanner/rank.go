@@ -34,6 +34,15 @@ type candidate struct {
 	least, most float64
 }
 
+// cosine is the middle of the bounds, -1 to 1; 0 where they are not numbers.
+func (c candidate) cosine() float32 {
+	middle := (c.least + c.most) / 2
+	if math.IsNaN(middle) {
+		return 0
+	}
+	return float32(min(max(middle, -1), 1))
+}
+
 // rank answers one request (DECISIONS 20).
 func (s *Server) rank(ctx context.Context, st *state, r *scannerv1.RankRequest) (*scannerv1.RankReply, error) {
 	m, err := st.model(r.GetSequence(), r.GetModel())
@@ -87,6 +96,10 @@ func (s *Server) rank(ctx context.Context, st *state, r *scannerv1.RankRequest) 
 		return reply, nil
 	}
 	reply.Refs = wireRefs(candidates)
+	reply.Cosines = make([]float32, len(candidates))
+	for i, c := range candidates {
+		reply.Cosines[i] = c.cosine()
+	}
 	return reply, nil
 }
 

@@ -140,7 +140,7 @@ func (w *vectorWorld) changes() (changes []*scannerv1.VectorChange) {
 }
 
 // check compares an answer with that of looking at every record: exactly those
-// that the bounds allow, among them the k nearest by their exact cosines and all
+// that the bounds allow, each with the middle of its bounds, among them the k nearest by their exact cosines and all
 // that tie with the last of them.
 func (w *vectorWorld) check() {
 	query := w.pool[w.r.IntN(len(w.pool))]
@@ -186,6 +186,7 @@ func (w *vectorWorld) check() {
 	for _, x := range rows {
 		if x.high >= floor {
 			want.Refs = append(want.Refs, &scannerv1.Ref{Kind: scannerv1.Kind(x.ref.Kind), Id: x.ref.ID})
+			want.Cosines = append(want.Cosines, float32(min(max((x.low+x.high)/2, -1), 1)))
 		} else if x.cosine >= nearest {
 			w.rt.Fatalf("%v has cosine %g, at least the k-th, and is left out by its bounds", x.ref, x.cosine)
 		}

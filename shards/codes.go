@@ -209,8 +209,9 @@ type RecordQuery struct {
 // caller decides by the vectors themselves (DECISIONS 20).
 type RecordAnswer struct {
 	Refs    []memory.Ref
-	Scanned int64 // records compared
-	Over    bool  // there are more candidates than RecordQuery.Most, and none is here
+	Cosines []float32 // of each, by int8 alone, -1 to 1
+	Scanned int64     // records compared
+	Over    bool      // there are more candidates than RecordQuery.Most, and none is here
 }
 
 // CodesState is the matrices as an operator sees them. Rows are blocks and record

@@ -206,7 +206,7 @@ func (c *Codes) Records(ctx context.Context, view *sqlite.View, q RecordQuery) (
 	if err != nil {
 		return a, fmt.Errorf("rank record vectors: %w", err)
 	}
-	a.Scanned, a.Over = int64(reply.GetRowsScanned()), reply.GetOver()
+	a.Scanned, a.Over, a.Cosines = int64(reply.GetRowsScanned()), reply.GetOver(), reply.GetCosines()
 	for _, ref := range reply.GetRefs() {
 		a.Refs = append(a.Refs, recordOf(ref))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recalld/coordinator"
+	"recalld/memory"
 )
 
 func (a *app) indexCommand() *cobra.Command {
@@ -50,19 +51,25 @@ func (a *app) aboutIndex(call func(c *cobra.Command, args []string, s *session) 
 }
 
 func (a *app) indexStatusCommand() *cobra.Command {
-	return &cobra.Command{
+	var request coordinator.IndexStateRequest
+	c := &cobra.Command{
 		Use:     "status",
 		Short:   "Say how the derived files and the scanner are",
-		Example: "  recalld index status\n  recalld index status --json",
+		Example: "  recalld index status\n  recalld index status --json\n  recalld index status --approximate-recall 100",
 		Args:    exactly(0, ""),
 		RunE: a.aboutIndex(func(c *cobra.Command, _ []string, s *session) error {
-			state, err := s.Index(c.Context())
+			if c.Flags().Changed("approximate-recall") && request.ApproximateRecall < 1 {
+				return &memory.FieldError{Field: "approximate_recall", Problem: fmt.Sprintf("is %d", request.ApproximateRecall), Limit: fmt.Sprintf("1 to %d", coordinator.MaxRecallQueries), Next: "ask for a number inside the limit"}
+			}
+			state, err := s.Index(c.Context(), request)
 			if err != nil {
 				return err
 			}
 			return a.print(state, func(w io.Writer) { writeIndex(w, state) })
 		}),
 	}
+	c.Flags().IntVar(&request.ApproximateRecall, "approximate-recall", 0, fmt.Sprintf("ask so many stored vectors, at most %d, approximately and exactly, and say what both find", coordinator.MaxRecallQueries))
+	return c
 }
 
 // changeIndexCommand is one action on derived files; repair is nil where there is
@@ -124,6 +131,9 @@ func writeIndex(w io.Writer, s *coordinator.IndexState) {
 	}
 	fmt.Fprintf(w, "words  %d files, %d bytes, %d rows and %d in memory; up to change %d of %d%s\n", s.Words.Files, s.Words.Bytes, s.Words.Rows, s.Words.Recent, s.Words.Applied, s.LastChange, building(s.Words.Building))
 	trouble(s.Words.Trouble)
+	if m := s.ApproximateRecall; m != nil {
+		defer writeRecall(w, m)
+	}
 	c := s.Codes
 	if c.Scanner == coordinator.ScannerOff {
 		fmt.Fprintln(w, "codes  no scanner: vectors and blocks are compared in the server's process, out of the data file")
@@ -139,4 +149,12 @@ func writeIndex(w io.Writer, s *coordinator.IndexState) {
 		fmt.Fprintf(w, "       %d files set aside as damaged, %d restarts of the scanner\n", c.Quarantined, c.Restarts)
 	}
 	trouble(c.Trouble)
+}
+
+func writeRecall(w io.Writer, m *coordinator.ApproximateRecall) {
+	if m.At10 == nil {
+		fmt.Fprintln(w, "approximate recall: not measured; it needs a scanner, and records with vectors")
+		return
+	}
+	fmt.Fprintf(w, "approximate recall: %.4f of the ten nearest records, over %d stored vectors\n", *m.At10, m.Queries)
 }

@@ -59,6 +59,7 @@ newest records.`,
 	f.StringVar(&request.Fusion, "fusion", "", "rsf or rrf (default: the server's setting)")
 	f.StringVar(&request.Gate, "gate", "", "off: return the full ranking, nothing gated")
 	f.StringVar(&request.Order, "order", "", "best_first (default) or best_last")
+	f.BoolVar(&request.Approximate, "approximate", false, "let the scanner's int8 codes alone decide about vectors; the answer says so")
 	f.BoolVar(&request.Explain, "explain", false, "add the gate, what each arm found and why rows were dropped; whole rankings with --json")
 	return c
 }

@@ -33,6 +33,9 @@ type Query struct {
 	// Patient lets an index that has moved past the snapshot read the snapshot
 	// itself, however long that takes, instead of failing with [shards.ErrPassed].
 	Patient bool
+	// Approximate lets a scanner's int8 codes alone decide about vectors. The answer
+	// says so where they did; without a scanner it is exact.
+	Approximate bool
 	// Batch is maintenance: the scanner serves everybody else first.
 	Batch bool
 }
@@ -78,6 +81,7 @@ const (
 	ReasonQueryTruncated   = "query_truncated"       // terms of a long query were left out
 	ReasonTwoModels        = "two_models"            // ranks of two models were merged
 	ReasonScanCap          = "scan_cap"              // more blocks in scope than are scanned
+	ReasonApproximate      = "approximate"           // vectors were compared by their int8 codes alone
 	ReasonScanner          = "scanner_unavailable"   // answered in this process, with the same rows
 )
 

@@ -127,6 +127,9 @@ func (v *Vector) scan(ctx context.Context, view *sqlite.View, m ModelVector, q Q
 	if a.Over {
 		return r, false, nil
 	}
+	if q.Approximate {
+		return v.approximate(ctx, q, a)
+	}
 	vectors, err := view.VectorsOf(m.Model, a.Refs)
 	if err != nil {
 		return r, false, err
@@ -141,5 +144,21 @@ func (v *Vector) scan(ctx context.Context, view *sqlite.View, m ModelVector, q Q
 		r.take(best, q, ref, float64(Dot(m.Vector, vector)))
 	}
 	r.best, r.scanned = best.sorted(), a.Scanned
+	return r, true, nil
+}
+
+// approximate ranks by the cosines of the codes; no vector is read. The best of
+// all records by these are among the scanner's: the cosine of each is not below
+// the bound that the others passed.
+func (v *Vector) approximate(ctx context.Context, q Query, a shards.RecordAnswer) (r ranked, ok bool, err error) {
+	if len(a.Cosines) != len(a.Refs) {
+		r.note, err = instead(ctx, fmt.Errorf("%w: it has a record without a cosine", client.ErrRefused), q.Patient)
+		return r, false, err
+	}
+	best := newTop(q.Depth)
+	for i, ref := range a.Refs {
+		r.take(best, q, ref, float64(a.Cosines[i]))
+	}
+	r.best, r.scanned, r.approximate = best.sorted(), a.Scanned, true
 	return r, true, nil
 }

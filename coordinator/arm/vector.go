@@ -9,7 +9,8 @@ import (
 )
 
 // Vector ranks memories and episodes together by cosine, exactly, over the
-// whole scope (RR-397, RR-399, DECISIONS 19 and 20).
+// whole scope (RR-397, RR-399, DECISIONS 19 and 20),
+// unless a query lets codes decide.
 type Vector struct {
 	matrices *Matrices
 	scanner  Scanner // nil: none
@@ -34,6 +35,7 @@ func (v *Vector) Search(ctx context.Context, view *sqlite.View, q Query) (Result
 		return out, fmt.Errorf("vector arm: %w", err)
 	}
 	var rankings [][]memory.Candidate
+	approximate := false
 	for _, m := range q.Vectors {
 		r, err := v.rank(ctx, view, m, q, only)
 		if err != nil {
@@ -43,6 +45,10 @@ func (v *Vector) Search(ctx context.Context, view *sqlite.View, q Query) (Result
 		out.Scanned += r.scanned
 		out.Truncated = out.Truncated || r.qualified > q.Depth
 		out.Degraded = append(out.Degraded, r.note...)
+		approximate = approximate || r.approximate
+	}
+	if approximate {
+		out.Degraded = append(out.Degraded, Degradation{Reason: ReasonApproximate, Detail: "as asked, vectors were compared by their int8 codes alone; a near one may be missing"})
 	}
 	switch len(rankings) {
 	case 0:
@@ -61,6 +67,8 @@ type ranked struct {
 	scanned   int64 // records that take part
 	qualified int   // of these, above the floor; past the depth it only tells that some are
 	note      []Degradation
+	// approximate says that keys are cosines of int8 codes.
+	approximate bool
 }
 
 // take counts a record whose key passes the floor, and keeps it when it is among

@@ -222,8 +222,8 @@ func (c *Client) Doctor(ctx context.Context, r coordinator.DoctorRequest) (*coor
 }
 
 // Index implements [coordinator.Service].
-func (c *Client) Index(ctx context.Context) (*coordinator.IndexState, error) {
-	return askFor[coordinator.IndexState](ctx, struct{}{}, &pb.IndexStateRequest{}, c.calls.Index)
+func (c *Client) Index(ctx context.Context, r coordinator.IndexStateRequest) (*coordinator.IndexState, error) {
+	return askFor[coordinator.IndexState](ctx, r, &pb.IndexStateRequest{}, c.calls.Index)
 }
 
 // ChangeIndex implements [coordinator.Service].

@@ -156,9 +156,7 @@ func (h handler) Vacuum(ctx context.Context, _ *pb.VacuumRequest, stream *connec
 }
 
 func (h handler) Index(ctx context.Context, m *pb.IndexStateRequest) (*pb.IndexState, error) {
-	return answer(ctx, m, &pb.IndexState{}, func(ctx context.Context, _ struct{}) (*coordinator.IndexState, error) {
-		return h.service.Index(ctx)
-	})
+	return answer(ctx, m, &pb.IndexState{}, h.service.Index)
 }
 
 func (h handler) ChangeIndex(ctx context.Context, m *pb.IndexRequest, stream *connect.ServerStream[pb.IndexProgress]) error {

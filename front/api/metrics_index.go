@@ -72,7 +72,7 @@ const (
 func (c *indexCollector) Collect(to chan<- prometheus.Metric) {
 	ctx, done := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer done()
-	s, err := c.service.Index(ctx)
+	s, err := c.service.Index(ctx, coordinator.IndexStateRequest{})
 	if err != nil {
 		return
 	}

@@ -53,7 +53,7 @@ func (s *scripted) Backup(ctx context.Context, path string, p coordinator.Progre
 	return s.backup(ctx, path, p)
 }
 
-func (s *scripted) Index(context.Context) (*coordinator.IndexState, error) {
+func (s *scripted) Index(context.Context, coordinator.IndexStateRequest) (*coordinator.IndexState, error) {
 	if s.index == nil {
 		return nil, errors.New("there is no index")
 	}

@@ -95,6 +95,8 @@ func TestEveryValueTravels(t *testing.T) {
 	t.Run("Status", travels[coordinator.Status](&pb.StatusResponse{}))
 	t.Run("DoctorRequest", travels[coordinator.DoctorRequest](&pb.DoctorRequest{}))
 	t.Run("DoctorResponse", travels[coordinator.DoctorResponse](&pb.DoctorResponse{}))
+	t.Run("IndexStateRequest", travels[coordinator.IndexStateRequest](&pb.IndexStateRequest{}))
+	t.Run("ApproximateRecall", travels[coordinator.ApproximateRecall](&pb.ApproximateRecall{}))
 	t.Run("IndexState", travels[coordinator.IndexState](&pb.IndexState{}))
 	t.Run("WordState", travels[coordinator.WordState](&pb.WordState{}))
 	t.Run("CodeState", travels[coordinator.CodeState](&pb.CodeState{}))

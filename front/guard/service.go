@@ -170,11 +170,8 @@ func (s *service) Doctor(ctx context.Context, r coordinator.DoctorRequest) (*coo
 	return guarded(ctx, s, method, "", r, s.inner.Doctor)
 }
 
-func (s *service) Index(ctx context.Context) (*coordinator.IndexState, error) {
-	if err := s.allow(ctx, "Index", ""); err != nil {
-		return nil, err
-	}
-	return s.inner.Index(ctx)
+func (s *service) Index(ctx context.Context, r coordinator.IndexStateRequest) (*coordinator.IndexState, error) {
+	return guarded(ctx, s, "Index", "", r, s.inner.Index)
 }
 
 func (s *service) ChangeIndex(ctx context.Context, r coordinator.IndexRequest, progress coordinator.Progress) (*coordinator.IndexReport, error) {

@@ -782,6 +782,7 @@ type RecallRequest struct {
 	Gate            string                 `protobuf:"bytes,13,opt,name=gate,proto3" json:"gate,omitempty"`     // on, off
 	Order           string                 `protobuf:"bytes,14,opt,name=order,proto3" json:"order,omitempty"`   // best_first (default), best_last
 	Explain         bool                   `protobuf:"varint,15,opt,name=explain,proto3" json:"explain,omitempty"`
+	Approximate     bool                   `protobuf:"varint,16,opt,name=approximate,proto3" json:"approximate,omitempty"` // vectors by their int8 codes alone, where there is a scanner
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -917,6 +918,13 @@ func (x *RecallRequest) GetOrder() string {
 func (x *RecallRequest) GetExplain() bool {
 	if x != nil {
 		return x.Explain
+	}
+	return false
+}
+
+func (x *RecallRequest) GetApproximate() bool {
+	if x != nil {
+		return x.Approximate
 	}
 	return false
 }
@@ -5234,9 +5242,10 @@ func (x *CheckResult) GetFixed() int64 {
 }
 
 type IndexStateRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	ApproximateRecall int64                  `protobuf:"varint,1,opt,name=approximate_recall,json=approximateRecall,proto3" json:"approximate_recall,omitempty"` // stored vectors to ask both ways, at most 1000; 0: none
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *IndexStateRequest) Reset() {
@@ -5269,13 +5278,21 @@ func (*IndexStateRequest) Descriptor() ([]byte, []int) {
 	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{71}
 }
 
+func (x *IndexStateRequest) GetApproximateRecall() int64 {
+	if x != nil {
+		return x.ApproximateRecall
+	}
+	return 0
+}
+
 type IndexState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	LastChange    int64                  `protobuf:"varint,1,opt,name=last_change,json=lastChange,proto3" json:"last_change,omitempty"` // of the store
-	Words         *WordState             `protobuf:"bytes,2,opt,name=words,proto3" json:"words,omitempty"`
-	Codes         *CodeState             `protobuf:"bytes,3,opt,name=codes,proto3" json:"codes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	LastChange        int64                  `protobuf:"varint,1,opt,name=last_change,json=lastChange,proto3" json:"last_change,omitempty"` // of the store
+	Words             *WordState             `protobuf:"bytes,2,opt,name=words,proto3" json:"words,omitempty"`
+	Codes             *CodeState             `protobuf:"bytes,3,opt,name=codes,proto3" json:"codes,omitempty"`
+	ApproximateRecall *ApproximateRecall     `protobuf:"bytes,4,opt,name=approximate_recall,json=approximateRecall,proto3" json:"approximate_recall,omitempty"` // when it was asked for
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *IndexState) Reset() {
@@ -5329,6 +5346,66 @@ func (x *IndexState) GetCodes() *CodeState {
 	return nil
 }
 
+func (x *IndexState) GetApproximateRecall() *ApproximateRecall {
+	if x != nil {
+		return x.ApproximateRecall
+	}
+	return nil
+}
+
+// ApproximateRecall is what approximate answers of the vector arm find of exact ones.
+type ApproximateRecall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queries       int64                  `protobuf:"varint,1,opt,name=queries,proto3" json:"queries,omitempty"`              // stored vectors that were asked; 0: not measured
+	At_10         *float64               `protobuf:"fixed64,2,opt,name=at_10,json=at10,proto3,oneof" json:"at_10,omitempty"` // share of the ten nearest other records, 0 to 1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproximateRecall) Reset() {
+	*x = ApproximateRecall{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproximateRecall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproximateRecall) ProtoMessage() {}
+
+func (x *ApproximateRecall) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproximateRecall.ProtoReflect.Descriptor instead.
+func (*ApproximateRecall) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *ApproximateRecall) GetQueries() int64 {
+	if x != nil {
+		return x.Queries
+	}
+	return 0
+}
+
+func (x *ApproximateRecall) GetAt_10() float64 {
+	if x != nil && x.At_10 != nil {
+		return *x.At_10
+	}
+	return 0
+}
+
 type WordState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Files         int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`
@@ -5345,7 +5422,7 @@ type WordState struct {
 
 func (x *WordState) Reset() {
 	*x = WordState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5357,7 +5434,7 @@ func (x *WordState) String() string {
 func (*WordState) ProtoMessage() {}
 
 func (x *WordState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[73]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5370,7 +5447,7 @@ func (x *WordState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WordState.ProtoReflect.Descriptor instead.
 func (*WordState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{73}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *WordState) GetFiles() int64 {
@@ -5456,7 +5533,7 @@ type CodeState struct {
 
 func (x *CodeState) Reset() {
 	*x = CodeState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[74]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5468,7 +5545,7 @@ func (x *CodeState) String() string {
 func (*CodeState) ProtoMessage() {}
 
 func (x *CodeState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[74]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5481,7 +5558,7 @@ func (x *CodeState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CodeState.ProtoReflect.Descriptor instead.
 func (*CodeState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{74}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CodeState) GetScanner() string {
@@ -5640,7 +5717,7 @@ type ScannerState struct {
 
 func (x *ScannerState) Reset() {
 	*x = ScannerState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5652,7 +5729,7 @@ func (x *ScannerState) String() string {
 func (*ScannerState) ProtoMessage() {}
 
 func (x *ScannerState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[75]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5665,7 +5742,7 @@ func (x *ScannerState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScannerState.ProtoReflect.Descriptor instead.
 func (*ScannerState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{75}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ScannerState) GetProcess() int64 {
@@ -5776,7 +5853,7 @@ type IndexRequest struct {
 
 func (x *IndexRequest) Reset() {
 	*x = IndexRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5788,7 +5865,7 @@ func (x *IndexRequest) String() string {
 func (*IndexRequest) ProtoMessage() {}
 
 func (x *IndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5801,7 +5878,7 @@ func (x *IndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexRequest.ProtoReflect.Descriptor instead.
 func (*IndexRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{76}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *IndexRequest) GetAction() string {
@@ -5834,7 +5911,7 @@ type IndexReport struct {
 
 func (x *IndexReport) Reset() {
 	*x = IndexReport{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5846,7 +5923,7 @@ func (x *IndexReport) String() string {
 func (*IndexReport) ProtoMessage() {}
 
 func (x *IndexReport) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5859,7 +5936,7 @@ func (x *IndexReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexReport.ProtoReflect.Descriptor instead.
 func (*IndexReport) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{77}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *IndexReport) GetDamaged() []string {
@@ -5930,7 +6007,7 @@ type IndexProgress struct {
 
 func (x *IndexProgress) Reset() {
 	*x = IndexProgress{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5942,7 +6019,7 @@ func (x *IndexProgress) String() string {
 func (*IndexProgress) ProtoMessage() {}
 
 func (x *IndexProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5955,7 +6032,7 @@ func (x *IndexProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexProgress.ProtoReflect.Descriptor instead.
 func (*IndexProgress) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{78}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *IndexProgress) GetDone() int64 {
@@ -5988,7 +6065,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6000,7 +6077,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6013,7 +6090,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{79}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *BackupRequest) GetPath() string {
@@ -6031,7 +6108,7 @@ type VacuumRequest struct {
 
 func (x *VacuumRequest) Reset() {
 	*x = VacuumRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6043,7 +6120,7 @@ func (x *VacuumRequest) String() string {
 func (*VacuumRequest) ProtoMessage() {}
 
 func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6056,7 +6133,7 @@ func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VacuumRequest.ProtoReflect.Descriptor instead.
 func (*VacuumRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{80}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{81}
 }
 
 // Progress counts up to `total`, both in the operation's own unit.
@@ -6070,7 +6147,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6082,7 +6159,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6095,7 +6172,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{81}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Progress) GetDone() int64 {
@@ -6124,7 +6201,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6136,7 +6213,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6149,7 +6226,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{82}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ExportRequest) GetAgent() string {
@@ -6190,7 +6267,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[83]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6202,7 +6279,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[83]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6215,7 +6292,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{83}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ExportResponse) GetLines() []string {
@@ -6295,7 +6372,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x14\n" +
 	"\x05embed\x18\x03 \x01(\tR\x05embed\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\xc0\x03\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xe2\x03\n" +
 	"\rRecallRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1d\n" +
 	"\aproject\x18\x02 \x01(\tH\x00R\aproject\x88\x01\x01\x12\x1d\n" +
@@ -6312,7 +6389,8 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\x06fusion\x18\f \x01(\tR\x06fusion\x12\x12\n" +
 	"\x04gate\x18\r \x01(\tR\x04gate\x12\x14\n" +
 	"\x05order\x18\x0e \x01(\tR\x05order\x12\x18\n" +
-	"\aexplain\x18\x0f \x01(\bR\aexplainB\n" +
+	"\aexplain\x18\x0f \x01(\bR\aexplain\x12 \n" +
+	"\vapproximate\x18\x10 \x01(\bR\vapproximateB\n" +
 	"\n" +
 	"\b_projectB\n" +
 	"\n" +
@@ -6696,14 +6774,20 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\bseverity\x18\x03 \x01(\tR\bseverity\x12\x1a\n" +
 	"\bevidence\x18\x04 \x03(\tR\bevidence\x12\x10\n" +
 	"\x03fix\x18\x05 \x01(\tR\x03fix\x12\x14\n" +
-	"\x05fixed\x18\x06 \x01(\x03R\x05fixed\"\x13\n" +
-	"\x11IndexStateRequest\"\x87\x01\n" +
+	"\x05fixed\x18\x06 \x01(\x03R\x05fixed\"B\n" +
+	"\x11IndexStateRequest\x12-\n" +
+	"\x12approximate_recall\x18\x01 \x01(\x03R\x11approximateRecall\"\xd5\x01\n" +
 	"\n" +
 	"IndexState\x12\x1f\n" +
 	"\vlast_change\x18\x01 \x01(\x03R\n" +
 	"lastChange\x12+\n" +
 	"\x05words\x18\x02 \x01(\v2\x15.recalld.v1.WordStateR\x05words\x12+\n" +
-	"\x05codes\x18\x03 \x01(\v2\x15.recalld.v1.CodeStateR\x05codes\"\xcb\x01\n" +
+	"\x05codes\x18\x03 \x01(\v2\x15.recalld.v1.CodeStateR\x05codes\x12L\n" +
+	"\x12approximate_recall\x18\x04 \x01(\v2\x1d.recalld.v1.ApproximateRecallR\x11approximateRecall\"Q\n" +
+	"\x11ApproximateRecall\x12\x18\n" +
+	"\aqueries\x18\x01 \x01(\x03R\aqueries\x12\x18\n" +
+	"\x05at_10\x18\x02 \x01(\x01H\x00R\x04at10\x88\x01\x01B\b\n" +
+	"\x06_at_10\"\xcb\x01\n" +
 	"\tWordState\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x12\n" +
@@ -6835,7 +6919,7 @@ func file_recalld_v1_recalld_proto_rawDescGZIP() []byte {
 	return file_recalld_v1_recalld_proto_rawDescData
 }
 
-var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
+var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 85)
 var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*ErrorDetail)(nil),              // 0: recalld.v1.ErrorDetail
 	(*FieldError)(nil),               // 1: recalld.v1.FieldError
@@ -6910,17 +6994,18 @@ var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*CheckResult)(nil),              // 70: recalld.v1.CheckResult
 	(*IndexStateRequest)(nil),        // 71: recalld.v1.IndexStateRequest
 	(*IndexState)(nil),               // 72: recalld.v1.IndexState
-	(*WordState)(nil),                // 73: recalld.v1.WordState
-	(*CodeState)(nil),                // 74: recalld.v1.CodeState
-	(*ScannerState)(nil),             // 75: recalld.v1.ScannerState
-	(*IndexRequest)(nil),             // 76: recalld.v1.IndexRequest
-	(*IndexReport)(nil),              // 77: recalld.v1.IndexReport
-	(*IndexProgress)(nil),            // 78: recalld.v1.IndexProgress
-	(*BackupRequest)(nil),            // 79: recalld.v1.BackupRequest
-	(*VacuumRequest)(nil),            // 80: recalld.v1.VacuumRequest
-	(*Progress)(nil),                 // 81: recalld.v1.Progress
-	(*ExportRequest)(nil),            // 82: recalld.v1.ExportRequest
-	(*ExportResponse)(nil),           // 83: recalld.v1.ExportResponse
+	(*ApproximateRecall)(nil),        // 73: recalld.v1.ApproximateRecall
+	(*WordState)(nil),                // 74: recalld.v1.WordState
+	(*CodeState)(nil),                // 75: recalld.v1.CodeState
+	(*ScannerState)(nil),             // 76: recalld.v1.ScannerState
+	(*IndexRequest)(nil),             // 77: recalld.v1.IndexRequest
+	(*IndexReport)(nil),              // 78: recalld.v1.IndexReport
+	(*IndexProgress)(nil),            // 79: recalld.v1.IndexProgress
+	(*BackupRequest)(nil),            // 80: recalld.v1.BackupRequest
+	(*VacuumRequest)(nil),            // 81: recalld.v1.VacuumRequest
+	(*Progress)(nil),                 // 82: recalld.v1.Progress
+	(*ExportRequest)(nil),            // 83: recalld.v1.ExportRequest
+	(*ExportResponse)(nil),           // 84: recalld.v1.ExportResponse
 }
 var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	1,  // 0: recalld.v1.ErrorDetail.field_error:type_name -> recalld.v1.FieldError
@@ -6966,70 +7051,71 @@ var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	14, // 40: recalld.v1.StatusResponse.advisory:type_name -> recalld.v1.Advisory
 	67, // 41: recalld.v1.StatusResponse.blocks:type_name -> recalld.v1.BlockState
 	70, // 42: recalld.v1.DoctorResponse.checks:type_name -> recalld.v1.CheckResult
-	73, // 43: recalld.v1.IndexState.words:type_name -> recalld.v1.WordState
-	74, // 44: recalld.v1.IndexState.codes:type_name -> recalld.v1.CodeState
-	75, // 45: recalld.v1.CodeState.process:type_name -> recalld.v1.ScannerState
-	72, // 46: recalld.v1.IndexReport.index:type_name -> recalld.v1.IndexState
-	77, // 47: recalld.v1.IndexProgress.report:type_name -> recalld.v1.IndexReport
-	4,  // 48: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
-	9,  // 49: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
-	28, // 50: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
-	30, // 51: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
-	32, // 52: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
-	33, // 53: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
-	35, // 54: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
-	37, // 55: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
-	38, // 56: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
-	41, // 57: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
-	44, // 58: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
-	46, // 59: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
-	49, // 60: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
-	50, // 61: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
-	52, // 62: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
-	54, // 63: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
-	56, // 64: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
-	58, // 65: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
-	60, // 66: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
-	62, // 67: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
-	64, // 68: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
-	68, // 69: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
-	71, // 70: recalld.v1.MemoryService.Index:input_type -> recalld.v1.IndexStateRequest
-	76, // 71: recalld.v1.MemoryService.ChangeIndex:input_type -> recalld.v1.IndexRequest
-	79, // 72: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
-	80, // 73: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
-	82, // 74: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
-	7,  // 75: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
-	10, // 76: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
-	29, // 77: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
-	31, // 78: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
-	15, // 79: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
-	34, // 80: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
-	36, // 81: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
-	40, // 82: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
-	39, // 83: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
-	42, // 84: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
-	45, // 85: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
-	47, // 86: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
-	51, // 87: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
-	51, // 88: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
-	53, // 89: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
-	55, // 90: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
-	57, // 91: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
-	59, // 92: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
-	61, // 93: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
-	63, // 94: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
-	65, // 95: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
-	69, // 96: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
-	72, // 97: recalld.v1.MemoryService.Index:output_type -> recalld.v1.IndexState
-	78, // 98: recalld.v1.MemoryService.ChangeIndex:output_type -> recalld.v1.IndexProgress
-	81, // 99: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
-	81, // 100: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
-	83, // 101: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
-	75, // [75:102] is the sub-list for method output_type
-	48, // [48:75] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	74, // 43: recalld.v1.IndexState.words:type_name -> recalld.v1.WordState
+	75, // 44: recalld.v1.IndexState.codes:type_name -> recalld.v1.CodeState
+	73, // 45: recalld.v1.IndexState.approximate_recall:type_name -> recalld.v1.ApproximateRecall
+	76, // 46: recalld.v1.CodeState.process:type_name -> recalld.v1.ScannerState
+	72, // 47: recalld.v1.IndexReport.index:type_name -> recalld.v1.IndexState
+	78, // 48: recalld.v1.IndexProgress.report:type_name -> recalld.v1.IndexReport
+	4,  // 49: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
+	9,  // 50: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
+	28, // 51: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
+	30, // 52: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
+	32, // 53: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
+	33, // 54: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
+	35, // 55: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
+	37, // 56: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
+	38, // 57: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
+	41, // 58: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
+	44, // 59: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
+	46, // 60: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
+	49, // 61: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
+	50, // 62: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
+	52, // 63: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
+	54, // 64: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
+	56, // 65: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
+	58, // 66: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
+	60, // 67: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
+	62, // 68: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
+	64, // 69: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
+	68, // 70: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
+	71, // 71: recalld.v1.MemoryService.Index:input_type -> recalld.v1.IndexStateRequest
+	77, // 72: recalld.v1.MemoryService.ChangeIndex:input_type -> recalld.v1.IndexRequest
+	80, // 73: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
+	81, // 74: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
+	83, // 75: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
+	7,  // 76: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
+	10, // 77: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
+	29, // 78: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
+	31, // 79: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
+	15, // 80: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
+	34, // 81: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
+	36, // 82: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
+	40, // 83: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
+	39, // 84: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
+	42, // 85: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
+	45, // 86: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
+	47, // 87: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
+	51, // 88: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
+	51, // 89: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
+	53, // 90: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
+	55, // 91: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
+	57, // 92: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
+	59, // 93: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
+	61, // 94: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
+	63, // 95: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
+	65, // 96: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
+	69, // 97: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
+	72, // 98: recalld.v1.MemoryService.Index:output_type -> recalld.v1.IndexState
+	79, // 99: recalld.v1.MemoryService.ChangeIndex:output_type -> recalld.v1.IndexProgress
+	82, // 100: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
+	82, // 101: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
+	84, // 102: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
+	76, // [76:103] is the sub-list for method output_type
+	49, // [49:76] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_recalld_v1_recalld_proto_init() }
@@ -7045,14 +7131,15 @@ func file_recalld_v1_recalld_proto_init() {
 	file_recalld_v1_recalld_proto_msgTypes[30].OneofWrappers = []any{}
 	file_recalld_v1_recalld_proto_msgTypes[32].OneofWrappers = []any{}
 	file_recalld_v1_recalld_proto_msgTypes[38].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[82].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[73].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[83].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_recalld_v1_recalld_proto_rawDesc), len(file_recalld_v1_recalld_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   84,
+			NumMessages:   85,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1621,8 +1621,11 @@ type RankReply struct {
 	// records that take part, in the order of records.
 	Refs []*Ref `protobuf:"bytes,2,rep,name=refs,proto3" json:"refs,omitempty"`
 	// Live records that take part.
-	RowsScanned   uint64 `protobuf:"varint,3,opt,name=rows_scanned,json=rowsScanned,proto3" json:"rows_scanned,omitempty"`
-	Over          bool   `protobuf:"varint,4,opt,name=over,proto3" json:"over,omitempty"`
+	RowsScanned uint64 `protobuf:"varint,3,opt,name=rows_scanned,json=rowsScanned,proto3" json:"rows_scanned,omitempty"`
+	Over        bool   `protobuf:"varint,4,opt,name=over,proto3" json:"over,omitempty"`
+	// Of each reference the cosine by int8 alone, -1 to 1: the middle of the bounds
+	// that it lies between, and 0 where they tell nothing.
+	Cosines       []float32 `protobuf:"fixed32,5,rep,packed,name=cosines,proto3" json:"cosines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1683,6 +1686,13 @@ func (x *RankReply) GetOver() bool {
 		return x.Over
 	}
 	return false
+}
+
+func (x *RankReply) GetCosines() []float32 {
+	if x != nil {
+		return x.Cosines
+	}
+	return nil
 }
 
 type StatsRequest struct {
@@ -2134,12 +2144,13 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\x04most\x18\t \x01(\x04R\x04most\x12\x14\n" +
 	"\x05batch\x18\n" +
 	" \x01(\bR\x05batchB\a\n" +
-	"\x05_only\"\xa0\x01\n" +
+	"\x05_only\"\xba\x01\n" +
 	"\tRankReply\x12/\n" +
 	"\x05state\x18\x01 \x01(\v2\x19.recalld.scanner.v1.StateR\x05state\x12+\n" +
 	"\x04refs\x18\x02 \x03(\v2\x17.recalld.scanner.v1.RefR\x04refs\x12!\n" +
 	"\frows_scanned\x18\x03 \x01(\x04R\vrowsScanned\x12\x12\n" +
-	"\x04over\x18\x04 \x01(\bR\x04over\"\x0e\n" +
+	"\x04over\x18\x04 \x01(\bR\x04over\x12\x18\n" +
+	"\acosines\x18\x05 \x03(\x02R\acosines\"\x0e\n" +
 	"\fStatsRequest\"\xac\x06\n" +
 	"\n" +
 	"StatsReply\x12/\n" +
