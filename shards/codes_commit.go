@@ -285,6 +285,7 @@ func (c *Codes) dismiss(name string, cause error) bool {
 		}
 	}
 	next := c.catalog
+	var left []string // under their names, to be removed when that can be done
 	for _, name := range names {
 		var dropped []string
 		next, dropped = next.without(name)
@@ -292,12 +293,15 @@ func (c *Codes) dismiss(name string, cause error) bool {
 		c.opts.Log.Warn("a file of codes is set aside and its agents are built again", "file", name, "error", cause)
 		if err := setAside(c.opts.Folder, name); err != nil {
 			c.opts.Log.Warn("the file could not be set aside", "file", name, "error", err)
+			left = append(left, name)
 		}
 	}
 	next.Number++
 	c.forget(c.catalog, next)
 	for _, name := range names {
-		delete(c.forgotten, name) // it is not there under its name
+		if !slices.Contains(left, name) {
+			delete(c.forgotten, name) // it is not there under its name
+		}
 	}
 	c.catalog = next
 	if err := next.write(c.opts.Folder); err != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
+	"syscall"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -48,11 +50,14 @@ func (c *Codes) Erase(ctx context.Context) error {
 	return nil
 }
 
-// holdsFiles reports whether there is a folder. A path on which there is none holds
-// nothing that could be erased.
+// holdsFiles reports whether there is a folder, or may be one that cannot be looked
+// at. A path on which there is none holds nothing that could be erased.
 func holdsFiles(dir string) bool {
 	info, err := os.Stat(dir)
-	return err == nil && info.IsDir()
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
+	}
+	return info.IsDir()
 }
 
 // erase is Erase with c.work held, but for what was set aside.

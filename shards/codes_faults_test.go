@@ -94,6 +94,53 @@ func TestCodesDamagedFilesAreSetAside(t *testing.T) {
 	}
 }
 
+// ARCHITECTURE 6, BR-101: a damaged file that cannot be set aside, as in a folder that nobody may
+// write to, is removed when that can be done: what it holds may be deleted later.
+func TestCodesFileThatCannotBeSetAside(t *testing.T) {
+	w := newCodesWorld(t, 20, CodesOptions{})
+	w.fill(cellOf("mia"), 30)
+	w.tidy()
+	blocked := filepath.Join(w.opts.Folder, quarantined)
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name := range w.codes.current().names() {
+		path := filepath.Join(w.opts.Folder, name)
+		if err := errors.Join(os.Chmod(path, 0o600), os.Truncate(path, 9)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.codes.Verify(t.Context(), true, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	w.heal()
+	w.same("mia")
+	used := w.codes.current().names()
+	for _, name := range w.filesOf() {
+		if !used[name] {
+			t.Errorf("%s is still there", name)
+		}
+	}
+}
+
+// BR-101: a path that cannot be looked at may hold what has to be erased; one
+// without a folder holds nothing.
+func TestHoldsFiles(t *testing.T) {
+	dir := t.TempDir()
+	file, loop := filepath.Join(dir, "file"), filepath.Join(dir, "loop")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(loop, loop)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{dir: true, loop: true, file: false, filepath.Join(file, "x"): false, filepath.Join(dir, "none"): false} {
+		if got := holdsFiles(path); got != want {
+			t.Errorf("%s: %v", filepath.Base(path), got)
+		}
+	}
+}
+
 // heal tidies until that goes without an error: each damage is found on its own.
 func (w *codesWorld) heal() {
 	w.t.Helper()
