@@ -77,10 +77,10 @@ func (c *Coordinator) ChangeIndex(ctx context.Context, r IndexRequest, progress 
 		return nil, &memory.FieldError{Field: "action", Problem: "is empty", Limit: "rebuild, verify, compact", Next: "say what to do"}
 	case r.Repair && action != IndexVerify:
 		return nil, &memory.FieldError{Field: "repair", Problem: "is given with " + action, Limit: "verify", Next: "leave it out"}
+	case (r.Repair || action != IndexVerify) && c.store.ReadOnly():
+		return nil, fmt.Errorf("change derived files: %w", memory.ErrReadOnly)
 	case action != IndexVerify && c.codes == nil:
 		return nil, &memory.FieldError{Field: "scanner", Problem: "is off, so that there are no files of codes", Next: "set the setting scanner to auto and start the server again; files of words are built and merged by themselves"}
-	case r.Repair && c.store.ReadOnly():
-		return nil, fmt.Errorf("repair derived files: %w", memory.ErrReadOnly)
 	}
 	report := &IndexReport{Damaged: []string{}}
 	switch action {

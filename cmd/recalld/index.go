@@ -105,7 +105,11 @@ func writeIndexReport(w io.Writer, request coordinator.IndexRequest, r *coordina
 	case request.Action == coordinator.IndexCompact:
 		fmt.Fprintf(w, "%d files, before %d; %d dead rows left out, %d bytes of codes written, %d of int8 vectors copied\n", r.FilesAfter, r.FilesBefore, r.DeadRows, r.CodeBytes, r.ValueBytes)
 	case request.Action == coordinator.IndexVerify && len(r.Damaged) == 0:
-		fmt.Fprintln(w, "every checksum is right")
+		if r.Index.Codes.Scanner == coordinator.ScannerOff {
+			fmt.Fprintf(w, "every checksum is right, of %d files of words; without a scanner no file of codes was read\n", r.Index.Words.Files)
+			return
+		}
+		fmt.Fprintf(w, "every checksum is right, of %d files of words and %d of codes\n", r.Index.Words.Files, r.Index.Codes.Files)
 	case request.Repair:
 		fmt.Fprintln(w, "damaged, set aside, and built again:")
 	case request.Action == coordinator.IndexVerify:
