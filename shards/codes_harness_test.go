@@ -153,6 +153,7 @@ func (w *codesWorld) view() *sqlite.View {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.t.Cleanup(func() { view.Close() }) // a test that fails must not leave the store waiting for it
 	return view
 }
 
