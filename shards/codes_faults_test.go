@@ -492,6 +492,9 @@ type complainer struct{ testing.TB }
 
 func (complainer) Helper() {}
 
+// Cleanup does nothing: what the process holds ends with it.
+func (complainer) Cleanup(func()) {}
+
 func (complainer) Fatal(args ...any) {
 	fmt.Fprintln(os.Stderr, args...)
 	os.Exit(1)

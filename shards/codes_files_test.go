@@ -404,19 +404,12 @@ func TestCodesCloseKeepsWhatCameLast(t *testing.T) {
 	if err != nil || k.Sequence != w.newest() {
 		t.Errorf("the catalog is at change %d, %v", k.Sequence, err)
 	}
-	if err := w.ask(w.openView(), "mia"); !errors.Is(err, errClosed) {
+	if err := w.ask(w.view(), "mia"); !errors.Is(err, errClosed) {
 		t.Errorf("a question after the end: %v", err)
 	}
 	w.open()
 	w.tidy()
 	w.same("mia")
-}
-
-// openView is a snapshot that ends with the test.
-func (w *codesWorld) openView() *sqlite.View {
-	view := w.view()
-	w.t.Cleanup(func() { view.Close() })
-	return view
 }
 
 // DECISIONS 20: the inner product that decides lies within the bounds that the
@@ -506,7 +499,7 @@ func TestCodesCandidatesAreFew(t *testing.T) {
 		w.embed("mia", w.model, ref, w.vector(w.seed%250)) // the last fifty are there twice
 	}
 	w.tidy()
-	view := w.openView()
+	view := w.view()
 	for n := range 10 {
 		got, err := w.askRecords(view, RecordQuery{Model: w.model, Scope: memory.Scope{Agent: "mia"}, Vector: w.vector(n * 7), K: 5})
 		if err != nil || got < 5 || got > 60 {
