@@ -268,6 +268,50 @@ func TestCachedVectorsEqualTheFile(t *testing.T) {
 	})
 }
 
+// DECISIONS 4: a record that moved is in its new cell alone.
+func TestCachedVectorsFollowAMove(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, t.TempDir(), 1)
+	defer w.store.Close()
+	stored, err := w.store.StoreMemories(ctx, []sqlite.NewMemory{
+		{Cell: memory.Cell{Agent: "mia", Project: "atlas"}, Content: "it moves", Vector: unit(w.random), Model: w.model},
+		{Cell: memory.Cell{Agent: "mia", Project: "atlas"}, Content: "它留下", Vector: unit(w.random), Model: w.model},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	atlas, borealis := "atlas", "borealis"
+	vector := NewVector(NewMatrices(1<<20), nil)
+	found := func(project *string) (refs []memory.Ref) {
+		view, err := w.store.View(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer view.Close()
+		got, err := vector.Search(ctx, view, Query{Scope: memory.Scope{Agent: "mia", Project: project}, Vectors: []ModelVector{{w.model, unit(w.random)}}, Depth: 9, Floor: -2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range got.Candidates {
+			refs = append(refs, c.Ref)
+		}
+		slices.SortFunc(refs, memory.CompareRefs)
+		return refs
+	}
+	if got := found(&atlas); len(got) != 2 {
+		t.Fatalf("before: %v", got)
+	}
+	if _, err := w.store.Update(ctx, "mia", stored[0].Ref, sqlite.Patch{Project: &borealis}); err != nil {
+		t.Fatal(err)
+	}
+	if got := found(&atlas); !slices.Equal(got, []memory.Ref{stored[1].Ref}) {
+		t.Errorf("where it was: %v", got)
+	}
+	if got := found(&borealis); !slices.Equal(got, []memory.Ref{stored[0].Ref}) {
+		t.Errorf("where it is: %v", got)
+	}
+}
+
 // DECISIONS 4: recalls on snapshots of different ages share the cache while
 // records change.
 func TestConcurrentSearchesSeeTheirSnapshots(t *testing.T) {
