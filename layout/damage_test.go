@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"recalld/memory"
@@ -221,6 +222,12 @@ func TestCutWhileOpen(t *testing.T) {
 	} {
 		if !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// The length is said, and is looked at whatever the time of the change.
+	for _, err := range []error{s.Intact(), v.Intact()} {
+		if err == nil || !strings.Contains(err.Error(), "has 4096 bytes") {
+			t.Errorf("cut short: %v", err)
 		}
 	}
 }
