@@ -63,7 +63,7 @@ func codedCosine(record, query []float32) float64 {
 // DECISIONS 20: an approximate answer has the order, the keys and the floor of int8
 // cosines, and says so once; where no scanner answers, or one does not say its
 // cosines, it is the exact one and does not.
-func TestApproximateIsTheOrderOfCodes(t *testing.T) {
+func TestScannedApproximatelyIsTheOrderOfCodes(t *testing.T) {
 	folder := t.TempDir()
 	w := newWorld(t, folder, 11)
 	t.Cleanup(func() {
