@@ -481,6 +481,23 @@ func TestDamageWhileTheScannerServes(t *testing.T) {
 	}
 }
 
+// A data folder may be named relative to where the server was started.
+func TestCopyInTheScannerOfARelativeFolder(t *testing.T) {
+	w := &world{t: t, folder: t.TempDir()}
+	t.Chdir(w.folder)
+	p := newProcess(t, filepath.Join(w.folder, "derived"))
+	w.opts = Options{Folder: filepath.Join("derived", "lexical"), Remote: p, RemoteRows: 1, RemotePatience: patience}
+	w.openStore()
+	w.open()
+	t.Cleanup(w.close)
+	w.flood(cellOf("mia"), 30, words)
+	w.settled()
+	w.copied()
+	if err := w.mirrored("mia", "harbor").Unavailable; err != nil {
+		t.Error(err)
+	}
+}
+
 // What cannot start costs no answer, and the caller learns of it.
 func TestScannerThatCannotStart(t *testing.T) {
 	w := &world{t: t, folder: t.TempDir()}

@@ -12,6 +12,10 @@ import (
 // folder, which must be in that of the options or beside it. A process that
 // starts later has none: its searches are ErrBehind until it is given one.
 func (c *Client) LoadWords(ctx context.Context, folder string, r *scannerv1.LoadWordsRequest) error {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
 	relative, err := filepath.Rel(c.options.Folder, folder)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
