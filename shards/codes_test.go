@@ -529,7 +529,14 @@ func TestCodesScannerThatHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 		view := w.view()
-		if err := w.ask(view, "mia"); !errors.Is(err, client.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) && t.Context().Err() != nil {
+		err := w.ask(view, "mia")
+		for range 10_000 {
+			if err != nil {
+				break
+			}
+			err = w.ask(view, "mia") // the signal takes a moment
+		}
+		if !errors.Is(err, client.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) && t.Context().Err() != nil {
 			t.Errorf("the answer is %v", err)
 		}
 		view.Close()
