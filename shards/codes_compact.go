@@ -77,7 +77,7 @@ func chooseTier(k catalog) []segmentEntry {
 	return nil
 }
 
-// compactTier merges what tier chooses, until there is nothing to choose. c.work is
+// compactTier merges what chooseTier chooses, once. c.work is
 // held.
 func (c *Codes) compactTier(ctx context.Context) error {
 	m, err := c.newMaker(ctx)
@@ -125,7 +125,7 @@ func (c *Codes) compactAll(ctx context.Context, report *CompactReport, progress 
 	if err != nil {
 		return err
 	}
-	before := m.next
+	before := m.next.clone() // merging changes m.next
 	report.FilesBefore = len(before.Segments) + len(before.Values)
 	var done, total int64
 	for _, s := range before.Segments {
