@@ -43,8 +43,9 @@ func (cfg *Config) codesFolder() string { return filepath.Join(cfg.derivedFolder
 
 // openCodes opens the matrices behind the scanner; nil when there is none. A store
 // that is only read has none: its files could not be kept. Where the setting says
-// that there is to be none, what an earlier run left goes.
-func openCodes(ctx context.Context, cfg Config, p Policy, log *slog.Logger) (*shards.Codes, error) {
+// that there is to be none, what an earlier run left goes. busy says that somebody
+// is being answered.
+func openCodes(ctx context.Context, cfg Config, p Policy, busy func() bool, log *slog.Logger) (*shards.Codes, error) {
 	switch {
 	case cfg.Store.ReadOnly():
 		return nil, nil
@@ -62,7 +63,7 @@ func openCodes(ctx context.Context, cfg Config, p Policy, log *slog.Logger) (*sh
 	}
 	return shards.OpenCodes(ctx, cfg.Store, shards.CodesOptions{
 		Folder: cfg.codesFolder(), Command: command, Runtime: cfg.Scanner.Runtime,
-		Lean: p.ScannerLean, Stderr: cfg.Scanner.Stderr, Log: log,
+		Lean: p.ScannerLean, Busy: busy, Stderr: cfg.Scanner.Stderr, Log: log,
 	})
 }
 
@@ -82,7 +83,7 @@ func (c *Coordinator) searchThrough(codes *shards.Codes) arm.Arm {
 // they may be searched by the same process.
 func (c *Coordinator) openDerived(ctx context.Context, cfg Config, p Policy) (err error) {
 	c.codesFolder = cfg.codesFolder()
-	if c.codes, err = openCodes(ctx, cfg, p, c.log); err != nil {
+	if c.codes, err = openCodes(ctx, cfg, p, func() bool { return c.asking.Load() > 0 }, c.log); err != nil {
 		return err
 	}
 	if c.words, err = openWords(ctx, cfg, c.codes, c.log); err != nil && c.codes != nil {

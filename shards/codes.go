@@ -38,8 +38,11 @@ type CodesOptions struct {
 	// MinRows is how many blocks and record vectors the store must have, at least
 	// 1, before anything is built and a process is started.
 	MinRows int64
-	Stderr  io.Writer // what the scanner's process writes there; nil: nowhere
-	Log     *slog.Logger
+	// Busy reports whether somebody is being answered, to whom a rebuild leaves the
+	// processors; nil: nobody.
+	Busy   func() bool
+	Stderr io.Writer // what the scanner's process writes there; nil: nowhere
+	Log    *slog.Logger
 }
 
 func (o CodesOptions) withDefaults() (CodesOptions, error) {
@@ -50,6 +53,9 @@ func (o CodesOptions) withDefaults() (CodesOptions, error) {
 		o.SealBytes = 64 << 20
 	}
 	o.MinRows = max(1, o.MinRows)
+	if o.Busy == nil {
+		o.Busy = func() bool { return false }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -72,8 +78,8 @@ type Codes struct {
 	done   sync.WaitGroup
 
 	segmentBytes, valueBytes, pieceBytes int64
-	changesBehind                        int64
-	recordBytes                          int
+	changesBehind, changesRenewed        int64
+	recordBytes, pageSets, pageVectors   int
 	askTime                              time.Duration
 
 	erasing atomic.Int32 // erasures that wait for work
@@ -81,7 +87,10 @@ type Codes struct {
 	// work is held by whoever makes files; it is taken before mu, and before a
 	// snapshot is opened.
 	work    turn
-	yielded int // builds that gave way in a row
+	yielded int      // builds that gave way in a row
+	renewal *renewal // what a rebuild has made; nil: none is going on
+
+	renewing turn // held by whoever rebuilds; it is taken before work
 
 	// mu is held by whoever tells the scanner of changes. Nobody who holds it waits
 	// for a snapshot.
@@ -107,7 +116,9 @@ type Codes struct {
 	forgotten    map[string]bool // names of files still to be removed
 	lost         []string        // files that went missing since a maker began
 	epoch        int             // counts how often everything was dropped
-	trouble      string          // see State
+	renewed      int64           // change that a rebuild's files hold everything up to
+	rebuilding   bool
+	trouble      string // see State
 }
 
 // OpenCodes opens the matrices of a store and starts their goroutine. What is
@@ -134,8 +145,8 @@ func newCodes(store *sqlite.Store, o CodesOptions) (*Codes, error) {
 	}
 	truth := store.TruthID()
 	c := &Codes{
-		store: store, opts: o, client: processes, wake: make(chan struct{}, 1), gone: make(chan struct{}, 1), work: newTurn(), mu: newTurn(),
-		segmentBytes: segmentBytes, valueBytes: valueBytes, pieceBytes: pieceBytes, changesBehind: changesBehind, recordBytes: recordLimit, askTime: askTime,
+		store: store, opts: o, client: processes, wake: make(chan struct{}, 1), gone: make(chan struct{}, 1), work: newTurn(), mu: newTurn(), renewing: newTurn(),
+		segmentBytes: segmentBytes, valueBytes: valueBytes, pieceBytes: pieceBytes, changesBehind: changesBehind, changesRenewed: changesPerSeal, recordBytes: recordLimit, pageSets: setsPerPage, pageVectors: vectorsPerPage, askTime: askTime,
 		names:     newDirectory(func(name string) uint64 { return layout.Key(truth, name) }),
 		waiting:   make(map[uint64]bool),
 		forgotten: make(map[string]bool),
@@ -336,6 +347,9 @@ func (c *Codes) Sealed() int64 {
 	k := c.catalog
 	if k.Number == 0 || len(k.Segments) == 0 && len(k.Missing) > 0 || c.newest-k.Sequence > logLimit {
 		return math.MaxInt64
+	}
+	if c.rebuilding && c.newest-c.renewed <= logLimit {
+		return min(k.Sequence, c.renewed)
 	}
 	return k.Sequence
 }

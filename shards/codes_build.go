@@ -247,35 +247,44 @@ const (
 func (m *maker) readCell(d *draft, read *pages, p plan, k rowsOfCell) error {
 	var after memory.Ref
 	for {
-		if err := m.ctx.Err(); err != nil {
-			return err
-		}
 		if m.c.erasing.Load() > 0 && m.c.yielded < maxYields {
 			m.c.yielded++
 			return errYield
 		}
-		view, err := read.page()
-		if err != nil {
+		rows, last, err := m.readPage(d, read, p, k, after)
+		if err != nil || rows == 0 {
 			return err
 		}
-		n, size := 0, 0
-		if p.kind == layout.Signs {
-			err = view.CodedSets(p.model.ID, k.id, after, setsPerPage, !m.next.Lean, func(s sqlite.CodedSet) error {
-				n, size, after = n+1, size+len(s.Bits)+len(s.Values), s.Ref
-				return d.set(k.cell, s)
-			})
-		} else {
-			err = view.PlacedVectors(p.model.ID, k.id, after, vectorsPerPage, func(v sqlite.PlacedVector) error {
-				n, size, after = n+1, size+4*len(v.Values), v.Ref
-				if len(v.Values) != p.model.Dims {
-					return nil // RR-399: another width is skipped
-				}
-				return d.vector(k.cell, v.Ref, encodeRecord(v.Values))
-			})
-		}
-		read.spent(size)
-		if err != nil || n == 0 {
-			return err
-		}
+		after = last
 	}
+}
+
+// readPage writes the next rows of one cell: those of a few records after one. It
+// returns how many there were, 0 at the end, and the last record read.
+func (m *maker) readPage(d *draft, read *pages, p plan, k rowsOfCell, after memory.Ref) (rows int64, last memory.Ref, err error) {
+	if err := m.ctx.Err(); err != nil {
+		return 0, after, err
+	}
+	view, err := read.page()
+	if err != nil {
+		return 0, after, err
+	}
+	size := 0
+	last = after
+	if p.kind == layout.Signs {
+		err = view.CodedSets(p.model.ID, k.id, after, m.c.pageSets, !m.next.Lean, func(s sqlite.CodedSet) error {
+			rows, size, last = rows+int64(s.N), size+len(s.Bits)+len(s.Values), s.Ref
+			return d.set(k.cell, s)
+		})
+	} else {
+		err = view.PlacedVectors(p.model.ID, k.id, after, m.c.pageVectors, func(v sqlite.PlacedVector) error {
+			rows, size, last = rows+1, size+4*len(v.Values), v.Ref
+			if len(v.Values) != p.model.Dims {
+				return nil // RR-399: another width is skipped
+			}
+			return d.vector(k.cell, v.Ref, encodeRecord(v.Values))
+		})
+	}
+	read.spent(size)
+	return rows, last, err
 }

@@ -235,10 +235,13 @@ func (k catalog) request() *scannerv1.PublishRequest {
 }
 
 // sweepCodes removes what no generation names: files that a killed process had
-// begun or not yet published.
+// begun or not yet published, and the folder of a rebuild.
 func sweepCodes(dir string, named map[string]bool) error {
 	if !holdsFiles(dir) {
 		return nil
+	}
+	if err := os.RemoveAll(filepath.Join(dir, renewalFolder)); err != nil {
+		return err
 	}
 	items, err := os.ReadDir(dir)
 	if err != nil {

@@ -445,7 +445,7 @@ func (x *merging) open(number uint32) (*layout.Values, error) {
 		return nil, fmt.Errorf("value file %d of model %d is not in the catalog", number, x.model.ID)
 	}
 	name := x.m.next.Values[i].Name
-	v, err := layout.OpenValues(x.m.c.opts.Folder, name, x.m.next.source(x.model))
+	v, err := layout.OpenValues(x.m.dir, name, x.m.next.source(x.model))
 	if err != nil {
 		return nil, inFile(name, err)
 	}

@@ -25,6 +25,7 @@ func (c *Codes) Erase(ctx context.Context) error {
 		return fmt.Errorf("erase from the matrices: %w", err)
 	}
 	defer c.work.unlock()
+	unmade := c.eraseRenewal(ctx)
 	begun, err := c.load(ctx)
 	if err == nil && begun {
 		err = c.erase(ctx)
@@ -44,7 +45,7 @@ func (c *Codes) Erase(ctx context.Context) error {
 	if err == nil && holdsFiles(c.opts.Folder) {
 		err = emptyQuarantine(c.opts.Folder)
 	}
-	if err != nil {
+	if err = errors.Join(err, unmade); err != nil {
 		return fmt.Errorf("erase from the matrices: %w", err)
 	}
 	return nil
@@ -146,20 +147,20 @@ func (m *maker) eraseLoose(model codedModel) error {
 }
 
 func (m *maker) eraseSlots(model codedModel, v valuesEntry, used *roaring.Bitmap) (valuesEntry, error) {
-	values, err := layout.OpenValues(m.c.opts.Folder, v.Name, m.next.source(model))
+	values, err := layout.OpenValues(m.dir, v.Name, m.next.source(model))
 	if err != nil {
 		return v, inFile(v.Name, err)
 	}
 	unused := roaring.New()
 	unused.AddRange(0, uint64(v.Slots))
 	unused.AndNot(used)
-	name, err := values.Erase(m.ctx, m.c.opts.Folder, unused.ToArray())
+	name, err := values.Erase(m.ctx, m.dir, unused.ToArray())
 	if err := errors.Join(inFile(v.Name, err), values.Close()); err != nil {
 		return v, err
 	}
 	v.Name, v.Loose, v.Erase = name, false, false
 	m.made = append(m.made, name)
-	v.Bytes, err = fileBytes(m.c.opts.Folder, name)
+	v.Bytes, err = fileBytes(m.dir, name)
 	return v, err
 }
 

@@ -245,7 +245,7 @@ func (b *bringing) locate(records []touchedCodes) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	m := &maker{c: b.c, ctx: b.ctx, next: b.c.catalog}
+	m := &maker{c: b.c, ctx: b.ctx, dir: b.c.opts.Folder, next: b.c.catalog}
 	for _, e := range b.c.catalog.Segments {
 		err := m.inSegment(e, func(s *layout.Segment) error {
 			return eachRecord(s, func(cell layout.Cell, ref memory.Ref, _ layout.Range) error {

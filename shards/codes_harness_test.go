@@ -116,6 +116,7 @@ func (w *codesWorld) open() {
 	}
 	if w.small {
 		c.segmentBytes, c.valueBytes, c.pieceBytes = 256, 4096, 1<<14
+		c.pageSets, c.pageVectors, c.changesRenewed = 2, 3, 20
 	}
 	c.stop = func() {} // of no goroutine
 	w.codes = c

@@ -21,8 +21,12 @@ type maker struct {
 	c     *Codes
 	ctx   context.Context
 	epoch int
+	dir   string // of the files that it makes, and reads
 	next  catalog
 	seen  int64 // the newest snapshot that it read rows in
+	// covers reports whether rows of a record are to be taken from the log; nil: all
+	// of those that keeps admits.
+	covers func(model int64, kind layout.Kind, r sealedRow) bool
 	// What the directory knew when it was asked last.
 	ids     []int64
 	cells   []layout.Cell
@@ -42,7 +46,7 @@ func (c *Codes) newMaker(ctx context.Context) (*maker, error) {
 		return nil, errClosed
 	}
 	c.lost = nil
-	m := &maker{c: c, ctx: ctx, epoch: c.epoch, next: c.catalog.clone()}
+	m := &maker{c: c, ctx: ctx, epoch: c.epoch, dir: c.opts.Folder, next: c.catalog.clone()}
 	m.know()
 	return m, nil
 }
@@ -126,7 +130,7 @@ func (p *pages) close() error {
 // draft begins the rows of one model and kind.
 func (m *maker) draft(model codedModel, kind layout.Kind, run uint64) *draft {
 	return &draft{
-		dir: m.c.opts.Folder, run: run, maxSegment: m.c.segmentBytes, maxValues: m.c.valueBytes,
+		dir: m.dir, run: run, maxSegment: m.c.segmentBytes, maxValues: m.c.valueBytes,
 		spec: layout.Spec{Source: m.next.source(model), Kind: kind, Lean: kind == layout.Signs && m.next.Lean, Sequence: m.next.Sequence, Lineage: m.next.Lineage},
 		number: func() uint32 {
 			m.next.NextFile++
@@ -161,7 +165,7 @@ func (m *maker) abandon() error {
 	named := m.c.current().names()
 	for _, name := range m.made {
 		if !named[name] {
-			all = errors.Join(all, removeName(m.c.opts.Folder, name))
+			all = errors.Join(all, removeName(m.dir, name))
 		}
 	}
 	return all
@@ -173,7 +177,7 @@ func (m *maker) segment(e segmentEntry) (*layout.Segment, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is of model %d, which is not in the catalog", e.Name, e.Model)
 	}
-	s, err := layout.OpenSegment(m.c.opts.Folder, e.Name, m.next.source(model))
+	s, err := layout.OpenSegment(m.dir, e.Name, m.next.source(model))
 	return s, inFile(e.Name, err)
 }
 

@@ -57,7 +57,7 @@ func (h *history) number() int { return rapid.IntRange(0, 60).Draw(h.r, "number"
 func (h *history) act() {
 	ctx := context.Background()
 	ref, some := h.pick()
-	switch rapid.IntRange(0, 15).Draw(h.r, "act") {
+	switch rapid.IntRange(0, 18).Draw(h.r, "act") {
 	case 0, 1, 2:
 		cell := h.cell()
 		ref := h.keep(rapid.SampledFrom([]memory.Kind{memory.KindMemory, memory.KindEpisode}).Draw(h.r, "kind"), cell)
@@ -97,9 +97,26 @@ func (h *history) act() {
 		h.closeCodes()
 		h.open()
 		h.must(h.codes.tidy(ctx))
-	case 15:
+	case 15, 16, 17:
+		h.rebuild()
+	case 18:
 		if stats, err := h.codes.client.Stats(ctx); err == nil {
 			h.must(syscall.Kill(int(stats.GetProcess()), syscall.SIGKILL))
+		}
+	}
+}
+
+// rebuild begins a rebuild, or does a few stretches of it.
+func (h *history) rebuild() {
+	if h.codes.renewal == nil {
+		_, err := h.codes.beginRenewal(context.Background())
+		h.must(err)
+		return
+	}
+	for n, more := rapid.IntRange(1, 12).Draw(h.r, "stretches"), true; more && n > 0; n-- {
+		var err error
+		if more, err = h.codes.renew(context.Background(), nil); !errors.Is(err, errDropped) {
+			h.must(err)
 		}
 	}
 }
@@ -196,7 +213,7 @@ func (h *history) letGo() {
 
 // DECISIONS 2, 4, BR-029, BR-092: whatever happened to the store, in files and
 // beside them, after any number of seals, compactions, erasures, restarts and
-// deaths of the scanner, an answer is that of its snapshot, or there is none.
+// deaths of the scanner, in the middle of a rebuild too, an answer is that of its snapshot, or there is none.
 func TestCodesAnyHistory(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newCodesWorld(t, 20, CodesOptions{Lean: rapid.Bool().Draw(r, "lean")})

@@ -196,22 +196,11 @@ func (c *Codes) load(ctx context.Context) (begun bool, err error) {
 
 // begin starts a generation without files at the snapshot. c.mu is held.
 func (c *Codes) begin(ctx context.Context, view *sqlite.View) error {
-	next := catalog{Version: catalogVersion, Format: layout.Version, Policy: sqlite.BlockPolicy, Lean: c.opts.Lean, Truth: c.store.TruthID(),
-		Number: c.catalog.Number + 1, Sequence: view.Seq(), Missing: everyKey()}
-	var err error
-	if next.Lineage, err = lineageOf(view, next.Sequence); err != nil {
-		return err
-	}
-	models, err := view.Models()
+	next, err := c.blank(view)
 	if err != nil {
 		return err
 	}
-	for _, m := range models {
-		if coded, ok := identify(m); ok {
-			next.Models = append(next.Models, coded)
-		}
-	}
-	next.Seen, next.SeenLineage = next.Sequence, next.Lineage
+	next.Number, next.Missing = c.catalog.Number+1, everyKey()
 	c.forget(c.catalog, next)
 	c.catalog = next
 	c.epoch++
@@ -223,6 +212,25 @@ func (c *Codes) begin(ctx context.Context, view *sqlite.View) error {
 	}
 	c.publishSoon(ctx)
 	return nil
+}
+
+// blank is a generation at the snapshot that has no file, and no number yet.
+func (c *Codes) blank(view *sqlite.View) (k catalog, err error) {
+	k = catalog{Version: catalogVersion, Format: layout.Version, Policy: sqlite.BlockPolicy, Lean: c.opts.Lean, Truth: c.store.TruthID(), Sequence: view.Seq()}
+	if k.Lineage, err = lineageOf(view, k.Sequence); err != nil {
+		return k, err
+	}
+	models, err := view.Models()
+	if err != nil {
+		return k, err
+	}
+	for _, m := range models {
+		if coded, ok := identify(m); ok {
+			k.Models = append(k.Models, coded)
+		}
+	}
+	k.Seen, k.SeenLineage = k.Sequence, k.Lineage
+	return k, nil
 }
 
 // errStarting says that the scanner was not started yet.

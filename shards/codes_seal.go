@@ -205,6 +205,9 @@ func (m *maker) takeRows(model codedModel, kind layout.Kind, run uint64, rows []
 	at := make(map[memory.Ref]sealedRow)
 	var refs []memory.Ref
 	for _, r := range rows {
+		if m.covers != nil && !m.covers(model.ID, kind, r) {
+			continue // it is still to be read
+		}
 		if kind == layout.Signs && r.hasBlocks(model.ID) || kind == layout.Int8 && r.hasVector(model.ID) {
 			at[r.ref] = r
 			refs = append(refs, r.ref)

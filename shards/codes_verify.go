@@ -75,19 +75,6 @@ func (c *Codes) Verify(ctx context.Context, repair bool, progress func(done, tot
 	return damaged, nil
 }
 
-// Rebuild drops every file and builds the matrices from the store. Meanwhile
-// scopes are [ErrNotBuilt]. progress, which may be nil, is told bytes.
-func (c *Codes) Rebuild(ctx context.Context, progress func(done, total int64)) error {
-	begun, err := c.drop(ctx)
-	if err == nil && begun {
-		err = c.build(ctx, progress)
-	}
-	if err != nil {
-		return fmt.Errorf("rebuild the matrices: %w", err)
-	}
-	return nil
-}
-
 // drop drops every file.
 func (c *Codes) drop(ctx context.Context) (begun bool, err error) {
 	if err := c.work.lock(ctx); err != nil {
