@@ -27,7 +27,7 @@ their own (TMPDIR) and never touch --data.`,
 		Args: exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.benchQuality(), a.benchLexical(), a.benchSimilarity(), a.benchEmbed(), a.benchStore(), a.benchReach(), a.benchSplit(), a.benchScan(), a.benchFidelity(), a.benchLadder(), a.benchReport(), a.benchCompare(), a.benchPeers(), a.benchLoad())
+	c.AddCommand(a.benchQuality(), a.benchLexical(), a.benchSimilarity(), a.benchEmbed(), a.benchStore(), a.benchReach(), a.benchSplit(), a.benchScan(), a.benchFidelity(), a.benchLadder(), a.benchReport(), a.benchCompare(), a.benchPeers(), a.benchLoad(), a.benchRebuild())
 	return c
 }
 
