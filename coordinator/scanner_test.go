@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -205,6 +206,53 @@ func TestScannerChangesNoAnswer(t *testing.T) {
 	})
 	if answered == 0 || failed > 0 {
 		t.Errorf("the scanner answered %d questions and failed at %d", answered, failed)
+	}
+}
+
+// DECISIONS 1, 5, ARCHITECTURE 8.1: while codes are rebuilt, every recall is answered
+// through the scanner, out of the files before or the new ones, with the bytes that a
+// server without one gives; nothing is compared in the process.
+func TestScannerAnswersDuringARebuild(t *testing.T) {
+	settings := beforeSettings()
+	settings["blocks.retrieve"] = "true"
+	plain := open(t, settings)
+	b := openWith(t, filepath.Join(t.TempDir(), "recall.db"), settings, ownScanner(t))
+	for _, x := range []*bench{plain, b} {
+		shelve(x, 5, 40)
+		x.drain()
+	}
+	b.built()
+	if err := b.codes.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	watch := b.watch()
+	want := answersOf(plain, 5, 12)
+	first := b.codes.State(t.Context()).Generation
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var rebuilding sync.WaitGroup
+	var failed error
+	rebuilding.Go(func() {
+		for ctx.Err() == nil && failed == nil {
+			_, failed = b.ChangeIndex(ctx, IndexRequest{Action: IndexRebuild}, nil)
+		}
+		stop()
+	})
+	for asked := 0; ctx.Err() == nil && (asked < 3 || b.codes.State(ctx).Generation < first+2); asked++ {
+		if got := answersOf(b, 5, 12); got != want {
+			t.Errorf("during a rebuild: %s", firstDifference(got, want))
+		}
+	}
+	stop()
+	rebuilding.Wait()
+	if failed != nil && !errors.Is(failed, context.Canceled) {
+		t.Fatal(failed)
+	}
+	if watch.answered.Load() == 0 || watch.notBuilt.Load() > 0 || watch.failed.Load() > 0 {
+		t.Errorf("the scanner answered %d questions, was not built for %d and failed at %d", watch.answered.Load(), watch.notBuilt.Load(), watch.failed.Load())
+	}
+	if got := answersOf(b, 5, 12); got != want {
+		t.Errorf("afterwards: %s", firstDifference(got, want))
 	}
 }
 

@@ -94,7 +94,7 @@ func (c *Codes) beginRenewal(ctx context.Context) (more bool, err error) {
 	m.dir, m.covers = filepath.Join(c.opts.Folder, renewalFolder), f.covers
 	c.renewal = f
 	if err := f.begin(); err != nil {
-		return false, errors.Join(err, c.dropRenewal())
+		return false, errors.Join(c.dropRenewal(), err)
 	}
 	c.noteRenewal()
 	return true, nil
@@ -322,7 +322,8 @@ func (f *renewal) erase(ctx context.Context) error {
 	builder := f.m.ctx
 	defer func() { f.m.ctx = builder }()
 	f.m.ctx = ctx
-	if err := f.cut(); err != nil {
+	err := f.cut() // what is in a file that is not finished goes too
+	if err != nil {
 		return err
 	}
 	if _, err := f.m.eraseAll(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"recalld/layout"
 	"recalld/memory"
 	"recalld/scanner"
 	"recalld/sqlite"
@@ -136,17 +137,25 @@ func TestCodesRebuildHasEveryRowOnce(t *testing.T) {
 	w.tidy()
 	w.beginRebuild()
 	f := w.codes.renewal
+	edges := 0
 	for more := true; more; {
-		for _, ref := range refs { // every record, read or not, at the edge too
-			w.embed("mia", w.model, ref, w.vector(int(ref.ID)+500))
-			w.block("mia", w.model, w.dims, ref, 3, int(ref.ID)+700)
-		}
-		if f.plan < len(f.plans) && f.m.seen > f.m.next.Sequence {
-			if err := errors.Join(f.cut(), f.m.catchUpAll()); err != nil {
-				t.Fatal(err)
+		// The record that was read last changes, and the one that is read next; neither
+		// changes again.
+		for _, at := range []int{slices.Index(refs, f.after), slices.Index(refs, f.after) + 1} {
+			switch {
+			case f.after == memory.Ref{} || at < 0 || at >= len(refs) || f.plan == len(f.plans):
+			case f.plans[f.plan].kind == layout.Signs:
+				w.block("mia", w.model, w.dims, refs[at], 3, at+700)
+				edges++
+			default:
+				w.embed("mia", w.model, refs[at], w.vector(at+500))
+				edges++
 			}
 		}
-		var err error
+		err := errors.Join(f.cut(), f.m.catchUpAll())
+		if err != nil {
+			t.Fatal(err)
+		}
 		if more, err = w.codes.renew(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -155,8 +164,8 @@ func TestCodesRebuildHasEveryRowOnce(t *testing.T) {
 	for _, s := range w.codes.current().Segments {
 		live += s.Rows - s.Gone
 	}
-	if want := int64(len(refs) * (3 + 1)); live != want {
-		t.Errorf("the files have %d live rows, the store %d", live, want)
+	if want := int64(len(refs) * (3 + 1)); live != want || edges < 10 {
+		t.Errorf("the files have %d live rows, the store %d; %d changes", live, want, edges)
 	}
 	w.same("mia")
 	w.whole()
