@@ -139,13 +139,14 @@ func TestCodesRebuildHasEveryRowOnce(t *testing.T) {
 	f := w.codes.renewal
 	edges := 0
 	for more := true; more; {
-		// The record that was read last changes, and the one that is read next; neither
-		// changes again.
+		// The record that was read last changes, and the one that is read next; most of
+		// them never again.
 		for _, at := range []int{slices.Index(refs, f.after), slices.Index(refs, f.after) + 1} {
 			switch {
 			case f.after == memory.Ref{} || at < 0 || at >= len(refs) || f.plan == len(f.plans):
 			case f.plans[f.plan].kind == layout.Signs:
 				w.block("mia", w.model, w.dims, refs[at], 3, at+700)
+				w.embed("mia", w.model, refs[at], w.vector(at+900)) // which are read later
 				edges++
 			default:
 				w.embed("mia", w.model, refs[at], w.vector(at+500))
