@@ -168,12 +168,7 @@ func Ladder(ctx context.Context, o LadderOptions) (*LadderReport, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if o.Phase == nil {
-		o.Phase = func(string) (coordinator.Progress, func()) { return func(int64, int64) {}, func() {} }
-	}
-	if o.small == 0 {
-		o.small = smallAgentRecords
-	}
+	o = o.withDefaults()
 	c, err := newCorpus(ladderSeed)
 	if err != nil {
 		return nil, err
@@ -192,6 +187,16 @@ func Ladder(ctx context.Context, o LadderOptions) (*LadderReport, error) {
 		report.Rungs = append(report.Rungs, rung)
 	}
 	return report, nil
+}
+
+func (o LadderOptions) withDefaults() LadderOptions {
+	if o.Phase == nil {
+		o.Phase = func(string) (coordinator.Progress, func()) { return func(int64, int64) {}, func() {} }
+	}
+	if o.small == 0 {
+		o.small = smallAgentRecords
+	}
+	return o
 }
 
 func (o LadderOptions) check() error {

@@ -54,6 +54,8 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*RebuildReport, error) {
 	switch {
 	case len(o.Ladder.Records) != 1 || o.Rounds < 1 || o.For <= 0:
 		return nil, &memory.FieldError{Field: "records", Problem: "are not of one rung", Limit: "one rung, rounds and seconds above 0", Next: "name one number of records"}
+	case o.Ladder.Shape == ShapeVectors:
+		return nil, &memory.FieldError{Field: "shape", Problem: "has no store", Limit: "a shape with one", Next: "choose another one"}
 	case o.Ladder.Scanner.Off || len(o.Ladder.Scanner.Command) == 0:
 		return nil, &memory.FieldError{Field: "scanner", Problem: "is off", Limit: "auto", Next: "leave it on: without one there is nothing to rebuild"}
 	}
@@ -64,7 +66,7 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*RebuildReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := newLadderTrial(ctx, o.Ladder, c, o.Ladder.Records[0])
+	t := newLadderTrial(ctx, o.Ladder.withDefaults(), c, o.Ladder.Records[0])
 	if err := t.begin(); err != nil {
 		return nil, err
 	}
@@ -74,7 +76,10 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*RebuildReport, error) {
 		}
 	}
 	r := &RebuildReport{Kind: KindRebuild, Shape: t.o.Shape, Records: t.n}
-	return r, t.with(nil, func() error { return t.rebuilds(r, o) })
+	if err := t.with(nil, func() error { return t.rebuilds(r, o) }); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 func (t *ladderTrial) rebuilds(r *RebuildReport, o RebuildOptions) error {

@@ -10,14 +10,14 @@ import (
 	"recalld/scanner/kernel"
 )
 
-// maxOnly is how many memories a request may list.
-const maxOnly = 1_000_000
+// MaxOnly is how many memories a request may list.
+const MaxOnly = 1_000_000
 
 // checkOnly refuses lists that are too long or not in order.
 func checkOnly(o *scannerv1.Only) error {
 	ids := o.GetMemories()
-	if len(ids) > maxOnly {
-		return invalid("only.memories", "are %d, at most %d can take part", len(ids), maxOnly)
+	if len(ids) > MaxOnly {
+		return invalid("only.memories", "are %d, at most %d can take part", len(ids), MaxOnly)
 	}
 	for i, id := range ids {
 		if id < 1 || i > 0 && id <= ids[i-1] {

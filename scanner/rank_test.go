@@ -295,7 +295,7 @@ func TestBadRanksAreRefused(t *testing.T) {
 		"error": func(r *scannerv1.RankRequest) { r.Error = -1 },
 		"order": func(r *scannerv1.RankRequest) { r.Only = &scannerv1.Only{Memories: []int64{2, 2}} },
 		"id":    func(r *scannerv1.RankRequest) { r.Only = &scannerv1.Only{Memories: []int64{0, 2}} },
-		"long":  func(r *scannerv1.RankRequest) { r.Only = &scannerv1.Only{Memories: make([]int64, maxOnly+1)} },
+		"long":  func(r *scannerv1.RankRequest) { r.Only = &scannerv1.Only{Memories: make([]int64, MaxOnly+1)} },
 	} {
 		bad := proto.CloneOf(r)
 		spoil(bad)

@@ -97,6 +97,9 @@ type Codes struct {
 	mu     turn
 	closed bool
 	begun  bool // the catalog was checked, and the names of all cells are known
+	// few says that the store had too few rows to begin with, at the change fewAt.
+	few   bool
+	fewAt int64
 	// catalog is the generation in use; its Number is 0 before there is one.
 	catalog catalog
 	names   *directory
@@ -121,7 +124,7 @@ type Codes struct {
 	trouble      string // see State
 }
 
-// OpenCodes opens the matrices of a store and starts their goroutine. What is
+// OpenCodes opens the matrices of a store and starts their goroutines. What is
 // missing, outdated or damaged is built in the background; a folder or a process
 // that cannot be used is reported by [Codes.State]. Errors are a
 // *[memory.FieldError] for options that cannot work.
@@ -167,7 +170,7 @@ func (c *Codes) start() {
 
 // Only is a part of a scope's records.
 type Only struct {
-	Memories []int64 // ids, ascending, at most 1,000,000
+	Memories []int64 // ids, ascending, at most scanner.MaxOnly
 	Episodes bool    // all episodes, or none
 }
 
@@ -242,7 +245,7 @@ type CodesState struct {
 	// Built of Total cells can be answered: not missing, and their names have keys
 	// of their own.
 	Built, Total int64
-	Building     bool
+	Building     bool  // false while there is nothing to build
 	Quarantined  int   // files that were set aside and wait for inspection
 	Restarts     int64 // processes that came up after the first
 	// Trouble says why files or the process cannot be used, or why the last attempt
@@ -290,7 +293,7 @@ func (c *Codes) State(ctx context.Context) CodesState {
 	s := CodesState{
 		Generation: k.Number, Sequence: k.Sequence, Applied: c.applied, Lag: max(0, last-c.applied),
 		Files: len(k.Segments) + len(k.Values), DeltaRows: c.deltaRows, DeltaBytes: c.deltaBytes,
-		Building: !c.begun || len(k.Missing) > 0, Restarts: max(0, c.client.Starts()-1), Trouble: c.trouble,
+		Building: !c.begun && !(c.few && c.fewAt == last) || len(k.Missing) > 0, Restarts: max(0, c.client.Starts()-1), Trouble: c.trouble,
 	}
 	if c.down != nil && s.Trouble == "" && !errors.Is(c.down, errStarting) {
 		s.Trouble = c.down.Error()
@@ -366,7 +369,7 @@ func (c *Codes) Wake() {
 // start.
 const rowsAtClose = 20_000
 
-// Close ends the goroutine after the step in hand, and the process. What waits is
+// Close ends the goroutines after the step in hand, and the process. What waits is
 // sealed when there is enough of it to slow the next start.
 func (c *Codes) Close() error {
 	c.stop()

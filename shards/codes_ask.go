@@ -9,6 +9,7 @@ import (
 	"recalld/layout"
 	"recalld/memory"
 	scannerv1 "recalld/proto/recalld/scanner/v1"
+	"recalld/scanner"
 	"recalld/scanner/client"
 	"recalld/sqlite"
 )
@@ -229,10 +230,7 @@ func wireScope(s layout.Scope) *scannerv1.Scope {
 	return &scannerv1.Scope{Agent: s.Agent, Project: s.Project, Channel: s.Channel}
 }
 
-// maxOnly is how many records one question may name.
-const maxOnly = 1_000_000
-
-func (o *Only) fits() bool { return o == nil || len(o.Memories) <= maxOnly }
+func (o *Only) fits() bool { return o == nil || len(o.Memories) <= scanner.MaxOnly }
 
 func (o *Only) wire() *scannerv1.Only {
 	if o == nil {

@@ -184,6 +184,7 @@ func (c *Codes) load(ctx context.Context) (begun bool, err error) {
 		return true, nil
 	case rows < c.opts.MinRows:
 		c.catalog = catalog{}
+		c.few, c.fewAt = true, view.Seq()
 		if !holdsFiles(c.opts.Folder) {
 			return false, nil
 		}

@@ -223,7 +223,13 @@ func TestCodesOfSmallStoresAreNotBuilt(t *testing.T) {
 	if w.codes.client.Starts() != 0 || w.codes.Sealed() != math.MaxInt64 {
 		t.Errorf("%d processes, sealed up to %d", w.codes.client.Starts(), w.codes.Sealed())
 	}
+	if w.codes.State(t.Context()).Building {
+		t.Error("it says that it is building, and there is nothing to build")
+	}
 	w.fill(cellOf("mia"), 5)
+	if !w.codes.State(t.Context()).Building {
+		t.Error("it says that there is nothing to build before it looked again")
+	}
 	w.tidy()
 	w.same("mia")
 	if stats := w.codes.Stats(t.Context()); stats.GetProcess() == 0 || stats.GetScans() == 0 {

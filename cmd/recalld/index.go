@@ -30,8 +30,9 @@ one is damaged, repaired or not.`, "  recalld index verify\n  recalld index veri
 	verify.Flags().BoolVar(&repair, "repair", false, "set damaged files aside and build their rows again")
 	c.AddCommand(a.indexStatusCommand(), verify,
 		a.changeIndexCommand(coordinator.IndexRebuild, "Build the files of codes from the data file",
-			`Drop the files of block codes and record vectors and build them from the data
-file. Meanwhile recalls are answered without them. It needs a scanner.`, "  recalld index rebuild", "building", nil),
+			`Build the files of block codes and record vectors anew from the data file. Those
+that are there answer until the new ones are whole; for so long both take room on
+the disk. It needs a scanner.`, "  recalld index rebuild", "building", nil),
 		a.changeIndexCommand(coordinator.IndexCompact, "Merge the files of codes and leave dead rows out",
 			`Merge the files of block codes and record vectors and leave replaced and deleted
 rows out. The int8 vectors of blocks are not written again, except those in files
@@ -143,8 +144,16 @@ func writeIndex(w io.Writer, s *coordinator.IndexState) {
 		fmt.Fprintln(w, "codes  no scanner: vectors and blocks are compared in the server's process, out of the data file")
 		return
 	}
-	fmt.Fprintf(w, "codes  %d of %d cells%s; generation %d, %d files, %d bytes (%d of int8 vectors)\n", c.Built, c.Total, building(c.Building), c.Generation, c.Files, c.Bytes, c.ValueBytes)
-	fmt.Fprintf(w, "       %d rows, %d of them dead, and %d beside the files (%d bytes); files hold change %d, the scanner %d, %d behind\n", c.Rows, c.Dead, c.DeltaRows, c.DeltaBytes, c.Sequence, c.Applied, c.Lag)
+	progress := building(c.Building)
+	if c.Generation == 0 && !c.Building {
+		progress = "; nothing to build yet"
+	}
+	fmt.Fprintf(w, "codes  %d of %d cells%s; generation %d, %d files, %d bytes (%d of int8 vectors)\n", c.Built, c.Total, progress, c.Generation, c.Files, c.Bytes, c.ValueBytes)
+	scanner := "no process runs"
+	if c.Process != nil {
+		scanner = fmt.Sprintf("the scanner %d, %d behind", c.Applied, c.Lag)
+	}
+	fmt.Fprintf(w, "       %d rows, %d of them dead, and %d beside the files (%d bytes); files hold change %d, %s\n", c.Rows, c.Dead, c.DeltaRows, c.DeltaBytes, c.Sequence, scanner)
 	if p := c.Process; p != nil {
 		fmt.Fprintf(w, "       process %d: %d scans of blocks and %d of records, %d bytes mapped, %d of its own\n", p.Process, p.Scans, p.Ranks, p.Mapped, p.Anonymous)
 		trouble(p.LockProblem)
