@@ -366,7 +366,7 @@ func (w *codesWorld) askBlocks(view *sqlite.View, q BlockQuery) error {
 	return nil
 }
 
-// dot is the inner product that decides (see coordinator/arm.Dot).
+// dot is the inner product that decides (see coordinator/memory.Dot).
 func dot(a, b []float32) float32 {
 	var s [4]float32
 	n := len(a) / 4 * 4
