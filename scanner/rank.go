@@ -103,6 +103,9 @@ func (s *Server) rank(ctx context.Context, st *state, r *scannerv1.RankRequest) 
 		return reply, nil
 	}
 	reply.Refs = wireRefs(candidates)
+	if len(r.GetVector()) > 0 {
+		return reply, nil
+	}
 	reply.Cosines = make([]float32, len(candidates))
 	for i, c := range candidates {
 		reply.Cosines[i] = c.cosine()
@@ -174,16 +177,17 @@ func (p *pass) nearest(ctx context.Context, m *model, ranges []*ranked, r *scann
 		return nil, nil, err
 	}
 	defer p.end()
-	if could, err = p.rank(ctx, ranges, r); err != nil || len(r.GetVector()) == 0 || len(could) > maxCandidates {
+	f := newFiner(r)
+	if could, err = p.rank(ctx, ranges, r, f); err != nil || f == nil || len(could) > maxCandidates {
 		return could, nil, err
 	}
-	best, err = p.decide(ctx, m, could, r)
+	best, err = p.decide(ctx, m, could, f, r)
 	return could, best, err
 }
 
 // rank returns the records that could be among the k best of all ranges, in the
-// order of records.
-func (p *pass) rank(ctx context.Context, ranges []*ranked, r *scannerv1.RankRequest) ([]candidate, error) {
+// order of records. f may be nil.
+func (p *pass) rank(ctx context.Context, ranges []*ranked, r *scannerv1.RankRequest, f *finer) ([]candidate, error) {
 	last := ranges[len(ranges)-1]
 	pieces := last.first + last.pieces
 	var next atomic.Int64
@@ -201,7 +205,7 @@ func (p *pass) rank(ctx context.Context, ranges []*ranked, r *scannerv1.RankRequ
 				i--
 			}
 			from, to := ranges[i].piece(number)
-			if err := ranges[i].rank(ctx, from, to, r, list, read); err != nil {
+			if err := ranges[i].rank(ctx, from, to, r, f, list, read); err != nil {
 				return err
 			}
 			if err := read.add(idle, int64(to-from)*int64(ranges[i].values.Dims)); err != nil {
@@ -223,7 +227,7 @@ func (p *pass) rank(ctx context.Context, ranges []*ranked, r *scannerv1.RankRequ
 }
 
 // rank adds the candidates of a piece.
-func (t *ranked) rank(ctx context.Context, from, to int, r *scannerv1.RankRequest, list *shortlist, read *reading) error {
+func (t *ranked) rank(ctx context.Context, from, to int, r *scannerv1.RankRequest, f *finer, list *shortlist, read *reading) error {
 	if t.segment != nil {
 		if err := t.segment.verify(ctx, layout.Range{From: from, To: to}, read); err != nil {
 			return err
@@ -233,6 +237,11 @@ func (t *ranked) rank(ctx context.Context, from, to int, r *scannerv1.RankReques
 		Scale: t.scale, Error: t.bound, QueryScale: r.GetScale(), QueryError: r.GetError(), Path: kernel.Best()}, 1)
 	if err != nil {
 		return err
+	}
+	if f != nil {
+		if err := f.tighten(t, r.GetScale(), found); err != nil {
+			return err
+		}
 	}
 	for _, c := range found {
 		ref, _ := t.at(int(c.Row))

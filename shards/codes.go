@@ -216,7 +216,7 @@ type RecordQuery struct {
 type RecordAnswer struct {
 	Refs    []memory.Ref
 	Scores  []float32 // of each; nil: the caller decides
-	Cosines []float32 // of each, without scores: by int8 alone, -1 to 1
+	Cosines []float32 // of each, when RecordQuery.Approximate: by int8 alone, -1 to 1
 	Scanned int64     // records compared
 	Over    bool      // there are more candidates than RecordQuery.Most, and none is here
 }

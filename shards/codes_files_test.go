@@ -46,6 +46,9 @@ func TestCodesOfDeletedTextsAreInNoFile(t *testing.T) {
 			everywhere := func(i int) (all [][]byte) {
 				record := planted(70_000+i, dims)
 				all = append(all, record[1])
+				if !lean {
+					all = append(all, layout.FloatBytes(nil, w.vector(70_000+i)))
+				}
 				for b := range 3 {
 					block := planted(80_000+3*i+b, dims)
 					all = append(all, block[0])
@@ -501,12 +504,12 @@ func TestCodesCandidatesAreFew(t *testing.T) {
 	w.tidy()
 	view := w.view()
 	for n := range 10 {
-		got, err := w.askRecords(view, RecordQuery{Model: w.model, Scope: memory.Scope{Agent: "mia"}, Vector: w.vector(n * 7), K: 5})
+		got, err := w.askRecords(view, RecordQuery{Model: w.model, Scope: memory.Scope{Agent: "mia"}, Vector: w.vector(n * 7), K: 5, Approximate: true})
 		if err != nil || got < 5 || got > 60 {
 			t.Errorf("%d candidates, %v", got, err)
 		}
 	}
-	q := RecordQuery{Model: w.model, Scope: memory.Scope{Agent: "mia"}, Vector: w.vector(3), K: 5, Most: 4}
+	q := RecordQuery{Model: w.model, Scope: memory.Scope{Agent: "mia"}, Vector: w.vector(3), K: 5, Most: 4, Approximate: true}
 	if a, err := w.codes.Records(t.Context(), view, q); err != nil || !a.Over || len(a.Refs) > 0 {
 		t.Errorf("%+v, %v", a, err)
 	}

@@ -1646,7 +1646,8 @@ type RankReply struct {
 	RowsScanned uint64 `protobuf:"varint,3,opt,name=rows_scanned,json=rowsScanned,proto3" json:"rows_scanned,omitempty"`
 	Over        bool   `protobuf:"varint,4,opt,name=over,proto3" json:"over,omitempty"`
 	// Of each reference the cosine by int8 alone, -1 to 1: the middle of the bounds
-	// that it lies between, and 0 where they tell nothing. None with scores.
+	// that it lies between, and 0 where they tell nothing. None where a vector was
+	// given.
 	Cosines []float32 `protobuf:"fixed32,5,rep,packed,name=cosines,proto3" json:"cosines,omitempty"`
 	// Of each reference the inner product of its vector and the query in float32.
 	Scores        []float32 `protobuf:"fixed32,6,rep,packed,name=scores,proto3" json:"scores,omitempty"`
