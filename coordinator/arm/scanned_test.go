@@ -264,7 +264,7 @@ func (s scored) Records(context.Context, *sqlite.View, shards.RecordQuery) (shar
 // alone the vectors decide.
 func TestScannedScoresDecide(t *testing.T) {
 	s := newShelf(t, 512)
-	s.add(t, "one", block{3, .5})
+	s.add(t, "one", block{3, .5}, block{4, .5})
 	ref := func(id int64) memory.Ref { return memory.Ref{Kind: memory.KindMemory, ID: id} }
 	answer := shards.RecordAnswer{Refs: []memory.Ref{ref(70), ref(40), ref(60)}, Scores: []float32{.75, .5, .5}, Scanned: 9}
 	q := Query{Scope: memory.Scope{Agent: "mia"}, Vectors: s.search(200).Vectors, Depth: 2, Floor: -1}
