@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"recalld/coordinator/arm"
 	"recalld/layout"
 	"recalld/memory"
 	scannerv1 "recalld/proto/recalld/scanner/v1"
@@ -118,7 +117,7 @@ func (s *peerSet) decide(query int, rows []int64) (answer peerAnswer) {
 	all := make([]scored, len(rows))
 	ask := s.asks[query*s.dims:][:s.dims]
 	for i, row := range rows {
-		all[i] = scored{row, arm.Dot(s.vectors[int(row)*s.dims:][:s.dims], ask)}
+		all[i] = scored{row, memory.Dot(s.vectors[int(row)*s.dims:][:s.dims], ask)}
 	}
 	slices.SortFunc(all, func(a, b scored) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.row, b.row)) })
 	for _, one := range all[:min(s.k, len(all))] {

@@ -618,7 +618,7 @@ type CodeState struct {
 	Lag         int64  `json:"lag"`      // changes of the store after that
 	Files       int    `json:"files"`
 	Bytes       int64  `json:"bytes"`
-	ValueBytes  int64  `json:"value_bytes"` // of these, int8 vectors of blocks
+	ValueBytes  int64  `json:"value_bytes"` // of these, vectors: int8 of blocks, float32 of records
 	Rows        int64  `json:"rows"`        // in files
 	Dead        int64  `json:"dead"`        // of these, replaced or deleted
 	DeltaRows   int64  `json:"delta_rows"`  // beside the files
@@ -664,7 +664,7 @@ type IndexReport struct {
 	FilesAfter    int64      `json:"files_after,omitempty"`
 	DeadRows      int64      `json:"dead_rows,omitempty"`     // compact: left out
 	CodeBytes     int64      `json:"code_bytes,omitempty"`    // compact: of codes written
-	ValueBytes    int64      `json:"value_bytes,omitempty"`   // compact: of int8 vectors copied out of files of which most was of no use
+	ValueBytes    int64      `json:"value_bytes,omitempty"`   // compact: of vectors copied out of files of which most was of no use
 	Amplification float64    `json:"amplification,omitempty"` // bytes of codes written since the first build, for each byte written first
 	Index         IndexState `json:"index"`
 }

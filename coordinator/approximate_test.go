@@ -92,7 +92,7 @@ func measureByHand(b *bench) (queries int, at10 float64) {
 				slices.SortFunc(all, memory.Compare)
 				return all[:min(10, len(all))]
 			}
-			exact := nearest(func(record, query []float32) float64 { return float64(arm.Dot(query, record)) })
+			exact := nearest(func(record, query []float32) float64 { return float64(memory.Dot(query, record)) })
 			coded := nearest(codesCosine)
 			wanted += len(exact)
 			for _, c := range exact {

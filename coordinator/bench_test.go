@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"recalld/coordinator/arm"
 	"recalld/embed"
 	"recalld/memory"
 )
@@ -131,7 +130,7 @@ func matrixOf(b *bench, agent string) (values []float32, dims int) {
 func bareLoop(values []float32, dims int) (best float32, took time.Duration) {
 	begin := time.Now()
 	for at := 0; at < len(values); at += dims {
-		best = max(best, arm.Dot(values[:dims], values[at:at+dims]))
+		best = max(best, memory.Dot(values[:dims], values[at:at+dims]))
 	}
 	return best, time.Since(begin)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"recalld/coordinator/admission"
-	"recalld/coordinator/arm"
 	"recalld/memory"
 	"recalld/sqlite"
 )
@@ -209,7 +208,7 @@ func pairs(rows []sampled) (null, near, nearest []float64) {
 	}
 	for i, a := range rows {
 		for j, b := range rows[:i] {
-			x := float64(arm.Dot(a.vector, b.vector))
+			x := float64(memory.Dot(a.vector, b.vector))
 			null = append(null, x)
 			if nearInTime(a.time, b.time) {
 				near = append(near, x)

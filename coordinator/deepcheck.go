@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"recalld/coordinator/admission"
-	"recalld/coordinator/arm"
 	"recalld/memory"
 	"recalld/sqlite"
 )
@@ -209,7 +208,7 @@ func (s *survey) duplicates() ([]string, error) {
 	var pairs []string
 	for i, a := range refs {
 		for _, b := range refs[:i] {
-			if x, y := vectors[a], vectors[b]; len(x) > 0 && len(y) > 0 && float64(arm.Dot(x, y)) >= nearDuplicate {
+			if x, y := vectors[a], vectors[b]; len(x) > 0 && len(y) > 0 && float64(memory.Dot(x, y)) >= nearDuplicate {
 				pairs = append(pairs, a.String()+" and "+b.String())
 			}
 		}

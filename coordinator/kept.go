@@ -10,7 +10,6 @@ import (
 	"math"
 	"slices"
 
-	"recalld/coordinator/arm"
 	"recalld/embed"
 	"recalld/ingest"
 	"recalld/memory"
@@ -227,7 +226,7 @@ func (m *models) sample(ctx context.Context, g group, texts []string, vectors []
 		if len(fresh[i]) != g.dims {
 			return 0, nil // the model has no vector for a text that came with one
 		}
-		lowest = min(lowest, float64(arm.Dot(fresh[i], vectors[at].values)))
+		lowest = min(lowest, float64(memory.Dot(fresh[i], vectors[at].values)))
 	}
 	return lowest, nil
 }

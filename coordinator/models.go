@@ -426,7 +426,7 @@ func lowestCosine(stored sqlite.Model, id embed.Identity) float64 {
 	}
 	lowest := 1.0
 	for i := range id.Probes {
-		lowest = min(lowest, float64(arm.Dot(stored.Probes[i], id.Probes[i])))
+		lowest = min(lowest, float64(memory.Dot(stored.Probes[i], id.Probes[i])))
 	}
 	return rounded(lowest)
 }

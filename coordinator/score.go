@@ -69,7 +69,7 @@ func (t *turn) cosines(hits []hit) (map[memory.Ref]float64, error) {
 		}
 		for ref, values := range vectors {
 			if _, known := out[ref]; !known && len(values) == len(m.Vector) {
-				out[ref] = float64(arm.Dot(m.Vector, values))
+				out[ref] = float64(memory.Dot(m.Vector, values))
 			}
 		}
 	}

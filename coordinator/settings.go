@@ -73,7 +73,7 @@ func registry() []setting {
 		integer("profile.rows", 3, 0, 20, "profile rows in an answer, newest first", func(p *Policy) *int { return &p.ProfileRows }),
 		integer("profile.min_pool", 50, 0, 1_000_000, "records in scope from which profile rows are given", func(p *Policy) *int { return &p.ProfilePool }),
 		fromStart(choice("scanner", ScannerAuto, []string{ScannerAuto, ScannerOff}, "auto: a server has vectors and blocks compared by a process of its own, over derived files; off: by itself, out of the data file; the answers are the same", func(p *Policy, v string) { p.Scanner = v })),
-		fromStart(toggle("scanner.lean", false, "keep no int8 vectors of blocks in derived files; the nearest blocks are then ordered from the data file", func(p *Policy) *bool { return &p.ScannerLean })),
+		fromStart(toggle("scanner.lean", false, "keep no vectors in derived files; the nearest blocks and records are then ordered from the data file", func(p *Policy) *bool { return &p.ScannerLean })),
 		fromStart(toggle("scanner.mlock", false, "lock the scanner's codes in memory, as far as the system's limit allows it", func(p *Policy) *bool { return &p.ScannerLock })),
 		toggle("degraded_advisory", true, "tell agents when the embedding model is missing", func(p *Policy) *bool { return &p.DegradedAdvisory }),
 	}

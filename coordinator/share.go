@@ -277,7 +277,7 @@ func (p pool) nearest(except memory.Ref, vector []float32) []memory.Candidate {
 	var all []memory.Candidate
 	for _, d := range p.docs {
 		if v := p.vectors[d.Ref]; len(v) == len(vector) && d.Ref != except {
-			all = append(all, memory.Candidate{Ref: d.Ref, Key: float64(arm.Dot(vector, v))})
+			all = append(all, memory.Candidate{Ref: d.Ref, Key: float64(memory.Dot(vector, v))})
 		}
 	}
 	slices.SortFunc(all, memory.Compare)

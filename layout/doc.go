@@ -1,6 +1,6 @@
 // Package layout is the bytes of the files that a scan reads: segments (.bits)
-// with the codes of rows, and value files (.i8) with the int8 rows that a
-// re-rank reads. docs/layout.md has the pictures.
+// with the codes of rows, and value files with the int8 rows (.i8) that a re-rank
+// reads and the float32 vectors (.f32) that decide a rank of records. docs/layout.md has the pictures.
 //
 // # Segments
 //
@@ -13,8 +13,8 @@
 //
 // # Value files
 //
-// [Values] are rows of signed bytes, each with its norm and a checksum. Codes are
-// compacted, values are not (DECISIONS 30): a row of a segment points at a slot
+// [Values] are rows of signed bytes, each with its norm and a checksum, or of
+// float32, each with a checksum. Codes are compacted, values are not (DECISIONS 30): a row of a segment points at a slot
 // of a numbered value file.
 //
 // # Writing

@@ -9,17 +9,21 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite-fixture", false, "write testdata/v1 anew; for a new format version, make another folder")
+var rewrite = flag.Bool("rewrite-fixture", false, "write testdata/v2 anew; for a new format version, make another folder")
 
-// fixtures are what testdata/v1 holds.
+// fixtures are what testdata/v2 holds.
 func fixtures(t *testing.T, dir string) (names []string) {
 	lean := spec(Signs, 768)
 	lean.Lean = true
+	leanRecords := spec(Int8, 64)
+	leanRecords.Lean = true
 	return []string{
 		write(t, dir, spec(Signs, 256), sampleRows(11, Signs, 256, 12)),
 		write(t, dir, lean, sampleRows(12, Signs, 768, 6)),
 		write(t, dir, spec(Int8, 100), sampleRows(13, Int8, 100, 8)),
+		write(t, dir, leanRecords, sampleRows(15, Int8, 64, 5)),
 		writeValues(t, dir, 100, 5, sampleValues(14, 100, 9)),
+		writeFloats(t, dir, 20, 6, sampleFloats(16, 20, 9)),
 	}
 }
 
@@ -35,7 +39,7 @@ func TestFixturesRead(t *testing.T) {
 	if err != nil || len(versions) != Version-oldestVersion+1 {
 		t.Fatalf("fixtures of %v, %v", versions, err)
 	}
-	for _, dir := range versions {
+	for i, dir := range versions {
 		files := 0
 		for _, name := range left(t, dir) {
 			if text, ok := strings.CutSuffix(name, ".txt"); ok {
@@ -43,7 +47,7 @@ func TestFixturesRead(t *testing.T) {
 				equalLines(t, dumpFile(t, dir, text), string(read(t, dir, name)))
 			}
 		}
-		if files != 4 {
+		if want := []int{4, 6}[i]; files != want {
 			t.Errorf("%s has %d files", dir, files)
 		}
 	}
@@ -55,7 +59,7 @@ func TestFixturesRead(t *testing.T) {
 func TestFixturesAreWhatIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range fixtures(t, dir) {
-		if !slices.Equal(read(t, dir, name), read(t, "testdata/v1", name)) {
+		if !slices.Equal(read(t, dir, name), read(t, "testdata/v2", name)) {
 			t.Errorf("%s has other bytes", name)
 		}
 	}
@@ -65,7 +69,7 @@ func dumpFile(t *testing.T, dir, name string) (text string) {
 	t.Helper()
 	var err error
 	dims := page(read(t, dir, name)).get32(atDims)
-	if strings.HasSuffix(name, ValuesSuffix) {
+	if strings.HasSuffix(name, ValuesSuffix) || strings.HasSuffix(name, FloatsSuffix) {
 		text, err = dumpValues(openValues(t, dir, name, source(int(dims))))
 	} else {
 		text, err = dump(open(t, dir, name, source(int(dims))))
@@ -77,7 +81,7 @@ func dumpFile(t *testing.T, dir, name string) (text string) {
 }
 
 func rewriteFixtures(t *testing.T) {
-	const dir = "testdata/v1"
+	const dir = "testdata/v2"
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}

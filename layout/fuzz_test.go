@@ -89,7 +89,7 @@ func known(t *testing.T, err error) {
 func mendSegment(b []byte) {
 	p := page(b)
 	of, ok := p.source()
-	h := Header{Source: of, Kind: Kind(p.get16(atKind)), Lean: p.get32(atFlags)&flagLean != 0, Sequence: int64(p.get64(atSequence)), Lineage: int64(p.get64(atLineage)),
+	h := Header{version: int(p.get16(8)), Source: of, Kind: Kind(p.get16(atKind)), Lean: p.get32(atFlags)&flagLean != 0, Sequence: int64(p.get64(atSequence)), Lineage: int64(p.get64(atLineage)),
 		Rows: int(p.get16(atRows)), Parents: int(p.get16(atParents)), Cells: int(p.get16(atCells)), Absent: int(p.get16(atAbsent))}
 	laid := lay(h)
 	if !ok || laid.fileSize != int64(len(b)) {
@@ -178,7 +178,18 @@ func useSegment(t *testing.T, s *Segment) {
 // DECISIONS 30
 func FuzzOpenValues(f *testing.F) {
 	dir := f.TempDir()
-	files := fuzzed{[][]byte{read(f, dir, writeValues(f, dir, 5, 1, sampleValues(1, 5, 12))), read(f, dir, writeValues(f, dir, 64, 1, sampleValues(1, 64, 5)))}, ValuesSuffix}
+	fuzzValues(f, fuzzed{[][]byte{read(f, dir, writeValues(f, dir, 5, 1, sampleValues(1, 5, 12))), read(f, dir, writeValues(f, dir, 64, 1, sampleValues(1, 64, 5)))}, ValuesSuffix})
+}
+
+// As FuzzOpenSegment.
+//
+// DECISIONS 30
+func FuzzOpenFloats(f *testing.F) {
+	dir := f.TempDir()
+	fuzzValues(f, fuzzed{[][]byte{read(f, dir, writeFloats(f, dir, 5, 1, sampleFloats(1, 5, 12))), read(f, dir, writeFloats(f, dir, 32, 1, sampleFloats(1, 32, 5)))}, FloatsSuffix})
+}
+
+func fuzzValues(f *testing.F, files fuzzed) {
 	files.seed(f.Add)
 	f.Fuzz(func(t *testing.T, which uint8, grow int16, patch []byte, mended bool) {
 		b := files.apply(which, grow, patch)
@@ -198,20 +209,24 @@ func FuzzOpenValues(f *testing.F) {
 			case errors.Is(err, ErrErased):
 			case err != nil:
 				known(t, err)
-			case len(row) != h.Dims || norm < 1:
-				t.Fatalf("slot %d has %d components and norm %d", slot, len(row), norm)
+			case len(row) != h.rowBytes() || (norm < 1) != h.Floats:
+				t.Fatalf("slot %d has %d bytes and norm %d", slot, len(row), norm)
+			}
+			if vector, err := v.Vector(slot); err == nil && (len(vector) != h.Dims || !h.Floats) {
+				t.Fatalf("slot %d has %d components", slot, len(vector))
 			}
 		}
 	})
 }
 
+// mendValues is mendSegment for value files.
 func mendValues(b []byte) {
 	p := page(b)
 	of, ok := p.source()
-	h := ValuesHeader{Source: of, Number: p.get32(atNumber), Slots: int(p.get16(atSlots)), Erased: int(p.get16(atErased))}
+	h := ValuesHeader{Source: of, Floats: string(p[:8]) == floatsMark, Number: p.get32(atNumber), Slots: int(p.get16(atSlots)), Erased: int(p.get16(atErased))}
 	if !ok || h.fileBytes() != int64(len(b)) {
 		return
 	}
-	copy(b, h.encode(checksum(b[HeaderBytes+h.slotBytes():])))
+	copy(b, h.encode(Version, checksum(b[HeaderBytes+h.slotBytes():])))
 	p.put32(atCheck, checksum(p[:atCheck]))
 }

@@ -59,6 +59,10 @@ func fill(rng *rand.Rand, row Row, kind Kind, dims int) Row {
 	if kind == Int8 {
 		row.Code, _ = memory.Int8(vector)
 		row.Scale, row.Bound = rng.Float32()/100, rng.Float32()/1000
+		row.Value = Pointer{uint32(rng.IntN(3)), rng.Uint32()}
+		if rng.IntN(8) == 0 {
+			row.Value = NoPointer()
+		}
 		return row
 	}
 	row.Code, row.Value = memory.Signs(vector), Pointer{uint32(rng.IntN(3)), rng.Uint32()}
@@ -132,9 +136,38 @@ func sampleValues(seed uint64, dims, n int) [][]byte {
 	return all
 }
 
+// sampleFloats returns rows of float32, one of them zero, every seventh nil.
+func sampleFloats(seed uint64, dims, n int) [][]byte {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	all := make([][]byte, n)
+	for i := range all {
+		if i%7 == 3 {
+			continue
+		}
+		vector := make([]float32, dims)
+		for j := range vector {
+			if i > 0 {
+				vector[j] = rng.Float32() - .5
+			}
+		}
+		all[i] = FloatBytes(nil, vector)
+	}
+	return all
+}
+
 func writeValues(t testing.TB, dir string, dims int, number uint32, rows [][]byte) string {
 	t.Helper()
-	w, err := CreateValues(dir, ValuesSpec{source(dims), number})
+	return writeRows(t, dir, ValuesSpec{Source: source(dims), Number: number}, rows)
+}
+
+func writeFloats(t testing.TB, dir string, dims int, number uint32, rows [][]byte) string {
+	t.Helper()
+	return writeRows(t, dir, ValuesSpec{Source: source(dims), Number: number, Floats: true}, rows)
+}
+
+func writeRows(t testing.TB, dir string, spec ValuesSpec, rows [][]byte) string {
+	t.Helper()
+	w, err := CreateValues(dir, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +176,7 @@ func writeValues(t testing.TB, dir string, dims int, number uint32, rows [][]byt
 			err = w.Skip()
 		} else {
 			var at Pointer
-			if at, err = w.Add(row); at != (Pointer{number, uint32(slot)}) {
+			if at, err = w.Add(row); at != (Pointer{spec.Number, uint32(slot)}) {
 				t.Fatalf("row %d is at %v", slot, at)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 
 const (
 	// Version is the version of the files that this package writes.
-	Version       = 1
+	Version       = 2
 	oldestVersion = 1 // that it reads
 
 	// HeaderBytes is the length of the first page of every file.
@@ -31,6 +31,7 @@ const (
 	maxRows     = 1<<32 - 1
 	segmentMark = "RECALLSG"
 	valuesMark  = "RECALLI8"
+	floatsMark  = "RECALLF4"
 )
 
 // Kind says what the codes of a segment are.
@@ -76,6 +77,7 @@ func (s Source) check() error {
 // of the store up to which its rows are complete.
 type Header struct {
 	Source
+	version  int // of the file; up to 1 rows of int8 segments have no pointers
 	Kind     Kind
 	Lean     bool // rows point at no values (DECISIONS 30)
 	Sequence int64
@@ -89,6 +91,7 @@ type Header struct {
 // ValuesHeader is what a value file says of itself.
 type ValuesHeader struct {
 	Source
+	Floats bool   // its rows are float32 vectors of records, not int8 rows of blocks
 	Number uint32 // by which segments point at it; the catalog knows which file has it
 	Slots  int
 	Erased int // slots that hold nothing any more
@@ -97,10 +100,10 @@ type ValuesHeader struct {
 // A page is a header under construction or inspection, little-endian.
 type page []byte
 
-func newPage(mark string) page {
+func newPage(mark string, version int) page {
 	p := make(page, HeaderBytes)
 	copy(p, mark)
-	p.put16(8, Version)
+	p.put16(8, uint16(version))
 	return p
 }
 

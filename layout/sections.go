@@ -68,7 +68,7 @@ func lay(h Header) (p plan) {
 	p.sections[cells].n = int64(h.Cells) * cellBytes
 	p.sections[parents].n = int64(h.Parents) * parentBytes
 	p.sections[absent].n = int64(h.Absent) * 4
-	if h.Kind == Signs && !h.Lean {
+	if !h.Lean && (h.Kind == Signs || h.version > 1) {
 		p.sections[pointers].n = rows * pointerBytes
 	}
 	if h.Kind == Int8 {
@@ -87,7 +87,7 @@ func lay(h Header) (p plan) {
 
 // encode makes the header page, but for what [page.seal] adds.
 func (h Header) encode(checksCheck uint32) page {
-	p := newPage(segmentMark)
+	p := newPage(segmentMark, h.version)
 	p.put16(atKind, uint16(h.Kind))
 	p.putSource(h.Source)
 	p.put32(atRowBytes, uint32(h.Kind.rowBytes(h.Dims)))
@@ -120,7 +120,8 @@ func decodeHeader(b []byte, name string) (h Header, checksCheck uint32, sum []by
 		return h, 0, nil, err
 	}
 	h.Kind = Kind(p.get16(atKind))
-	if v := int(p.get16(8)); v < oldestVersion || v > Version || h.Kind.rowBytes(1) == 0 {
+	h.version = int(p.get16(8))
+	if v := h.version; v < oldestVersion || v > Version || h.Kind.rowBytes(1) == 0 {
 		return h, 0, nil, &VersionError{File: name, Version: v, Kind: h.Kind}
 	}
 	damage := func(problem string) error {
@@ -147,7 +148,6 @@ func decodeHeader(b []byte, name string) (h Header, checksCheck uint32, sum []by
 	}
 	again := h.encode(p.get32(atChecksCheck))
 	copy(again[atSum:], p[atSum:atSum+32])
-	again.put16(8, p.get16(8))
 	again.put32(atCheck, p.get32(atCheck))
 	if string(again) != string(p) {
 		return h, 0, nil, damage("its section table does not follow from its counts")

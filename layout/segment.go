@@ -145,7 +145,8 @@ func (s *Segment) Absent() ([]uint32, error) {
 	return rows, nil
 }
 
-// Pointer is where a row's values are; [NoPointer] when there are none.
+// Pointer is where a row's values are; [NoPointer] when there are none, as in int8
+// segments of version 1.
 func (s *Segment) Pointer(row int) (Pointer, error) {
 	if err := s.checkRange(Range{row, row + 1}); err != nil {
 		return Pointer{}, err

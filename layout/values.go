@@ -4,11 +4,17 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 )
 
-// ValuesSuffix ends the names of value files.
-const ValuesSuffix = ".i8"
+// ValuesSuffix ends the names of value files of int8 rows, FloatsSuffix that of
+// those with the float32 vectors of records.
+const (
+	ValuesSuffix = ".i8"
+	FloatsSuffix = ".f32"
+)
 
 // Where a value file's header has what is its own.
 const (
@@ -19,7 +25,8 @@ const (
 	atErasedCheck = 160
 )
 
-// Values is an opened value file: rows of int8, each with its norm and checksum.
+// Values is an opened value file: rows of int8, each with its norm and checksum, or
+// of float32, each with its checksum.
 // Its methods may be called concurrently. What they return is the mapping itself:
 // it must not be changed, nor used after [Values.Close].
 type Values struct {
@@ -29,11 +36,41 @@ type Values struct {
 	erased []uint32
 }
 
-// valueStride is the distance from one row to the next: the components, zeroes up
-// to a multiple of 8, the norm (i32) and the checksum (u32).
-func valueStride(dims int) int { return (dims+7)/8*8 + 8 }
+// stride is the distance from one row to the next. int8: the components, zeroes up
+// to a multiple of 8, the norm (i32) and the checksum (u32). float32: the
+// components and the checksum.
+func (h ValuesHeader) stride() int {
+	if h.Floats {
+		return 4*h.Dims + 4
+	}
+	return (h.Dims+7)/8*8 + 8
+}
 
-// OpenValues maps a value file of a folder, as [OpenSegment] does a segment.
+// rowBytes is how many bytes the components of a row are.
+func (h ValuesHeader) rowBytes() int {
+	if h.Floats {
+		return 4 * h.Dims
+	}
+	return h.Dims
+}
+
+// mark and suffix tell the two kinds of file apart.
+func (h ValuesHeader) mark() string {
+	if h.Floats {
+		return floatsMark
+	}
+	return valuesMark
+}
+
+func (h ValuesHeader) suffix() string {
+	if h.Floats {
+		return FloatsSuffix
+	}
+	return ValuesSuffix
+}
+
+// OpenValues maps a value file of a folder, as [OpenSegment] does a segment. Its
+// name says which of the two kinds it must be.
 func OpenValues(dir, name string, of Source) (*Values, error) {
 	m, err := openMapped(dir, name)
 	if err != nil {
@@ -51,14 +88,16 @@ func OpenValues(dir, name string, of Source) (*Values, error) {
 }
 
 func newValues(m *mapped, of Source) (*Values, error) {
-	p, err := openPage(m.bytes, m.name, ValuesSuffix, valuesMark)
+	h := ValuesHeader{Floats: strings.HasSuffix(m.name, FloatsSuffix)}
+	p, err := openPage(m.bytes, m.name, h.suffix(), h.mark())
 	if err != nil {
 		return nil, err
 	}
-	if version := int(p.get16(8)); version < oldestVersion || version > Version {
+	version := int(p.get16(8))
+	if version < oldestVersion || version > Version {
 		return nil, &VersionError{File: m.name, Version: version}
 	}
-	v := &Values{file: m, sum: p[atSum : atSum+32]}
+	v := &Values{header: h, file: m, sum: p[atSum : atSum+32]}
 	var ok bool
 	if v.header.Source, ok = p.source(); !ok {
 		return nil, v.damage("header", -1, "it names no source")
@@ -71,9 +110,8 @@ func newValues(m *mapped, of Source) (*Values, error) {
 		return nil, v.damage("header", -1, "a count is out of range")
 	}
 	v.header.Number, v.header.Slots, v.header.Erased = p.get32(atNumber), int(slots), int(erased)
-	again := v.header.encode(p.get32(atErasedCheck))
+	again := v.header.encode(version, p.get32(atErasedCheck))
 	copy(again[atSum:], v.sum)
-	again.put16(8, p.get16(8))
 	again.put32(atCheck, p.get32(atCheck))
 	if string(again) != string(p) {
 		return nil, v.damage("header", -1, "it does not follow from its counts")
@@ -94,15 +132,15 @@ func newValues(m *mapped, of Source) (*Values, error) {
 	return v, nil
 }
 
-func (h ValuesHeader) slotBytes() int64 { return int64(h.Slots) * int64(valueStride(h.Dims)) }
+func (h ValuesHeader) slotBytes() int64 { return int64(h.Slots) * int64(h.stride()) }
 
 func (h ValuesHeader) fileBytes() int64 { return HeaderBytes + h.slotBytes() + int64(h.Erased)*4 }
 
 // encode makes the header page, but for what [page.seal] adds.
-func (h ValuesHeader) encode(erasedCheck uint32) page {
-	p := newPage(valuesMark)
+func (h ValuesHeader) encode(version int, erasedCheck uint32) page {
+	p := newPage(h.mark(), version)
 	p.putSource(h.Source)
-	p.put32(atRowBytes, uint32(valueStride(h.Dims)))
+	p.put32(atRowBytes, uint32(h.stride()))
 	p.put32(atNumber, h.Number)
 	p.put64(atSlots, uint64(h.Slots))
 	p.put64(atErased, uint64(h.Erased))
@@ -115,7 +153,8 @@ func (v *Values) damage(section string, at int, problem string) error {
 	return &DamageError{File: v.file.name, Section: section, Chunk: at, Problem: problem}
 }
 
-// Name is the file's name: its content address and [ValuesSuffix].
+// Name is the file's name: its content address and [ValuesSuffix] or
+// [FloatsSuffix].
 func (v *Values) Name() string { return v.file.name }
 
 // Header is what the file says of itself.
@@ -140,7 +179,7 @@ func (v *Values) Slots() []byte {
 }
 
 // Stride is the distance in bytes from one row of [Values.Slots] to the next.
-func (v *Values) Stride() int { return valueStride(v.header.Dims) }
+func (v *Values) Stride() int { return v.header.stride() }
 
 // Extent is where a slot stands in [Values.Mapped], to prefetch it.
 func (v *Values) Extent(slot uint32) (from, to int64) {
@@ -148,15 +187,19 @@ func (v *Values) Extent(slot uint32) (from, to int64) {
 	return from, from + int64(v.Stride())
 }
 
-// Norm verifies a row and returns the sum of the squares of its components, 1 or
+// Norm verifies a row of int8 and returns the sum of the squares of its components, 1 or
 // more. An erased slot is [ErrErased].
 func (v *Values) Norm(slot uint32) (int32, error) {
+	if v.header.Floats {
+		return 0, v.damage("slots", int(slot), "they are of float32, which have no norm")
+	}
 	_, norm, err := v.Row(slot)
 	return norm, err
 }
 
-// Row verifies a row, each time, and returns its components, as memory.Int8 gives
-// them, and its norm. An erased slot is [ErrErased].
+// Row verifies a row, each time, and returns its components: as memory.Int8 gives
+// them, with their norm, or as [FloatBytes] does, without. An erased slot is
+// [ErrErased].
 func (v *Values) Row(slot uint32) (values []byte, norm int32, err error) {
 	if int64(slot) >= int64(v.header.Slots) {
 		return nil, 0, v.damage("slots", int(slot), fmt.Sprintf("the file has %d", v.header.Slots))
@@ -167,9 +210,11 @@ func (v *Values) Row(slot uint32) (values []byte, norm int32, err error) {
 	from, to := v.Extent(slot)
 	b := v.file.bytes[from:to:to]
 	err = Guard(func() error {
-		tail := b[len(b)-8:]
-		norm = int32(binary.LittleEndian.Uint32(tail))
-		if norm < 1 || rowChecksum(v.header.Number, slot, b[:len(b)-4]) != binary.LittleEndian.Uint32(tail[4:]) {
+		if !v.header.Floats {
+			norm = int32(binary.LittleEndian.Uint32(b[len(b)-8:]))
+		}
+		sum := binary.LittleEndian.Uint32(b[len(b)-4:])
+		if !v.header.Floats && norm < 1 || rowChecksum(v.header.Number, slot, b[:len(b)-4]) != sum {
 			return v.damage("slots", int(slot), "its checksum does not match")
 		}
 		return nil
@@ -177,7 +222,26 @@ func (v *Values) Row(slot uint32) (values []byte, norm int32, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return b[:v.header.Dims:v.header.Dims], norm, nil
+	n := v.header.rowBytes()
+	return b[:n:n], norm, nil
+}
+
+// Vector verifies a row of float32, each time, and returns it. An erased slot is
+// [ErrErased], a file of int8 [ErrDamaged]: nothing that wants floats points there.
+func (v *Values) Vector(slot uint32) ([]float32, error) {
+	if !v.header.Floats {
+		return nil, v.damage("slots", int(slot), "they are of int8, not of float32")
+	}
+	b, _, err := v.Row(slot)
+	return view[float32](b), err
+}
+
+// FloatBytes appends a vector's components as rows of float32 have them.
+func FloatBytes(into []byte, vector []float32) []byte {
+	for _, x := range vector {
+		into = binary.LittleEndian.AppendUint32(into, math.Float32bits(x))
+	}
+	return into
 }
 
 // rowChecksum covers a row's bytes and where they belong, so that a row in

@@ -3,6 +3,8 @@ package layout
 import (
 	"bytes"
 	"errors"
+	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -57,12 +59,71 @@ func TestValuesComeBack(t *testing.T) {
 	}
 }
 
+// Vectors come back bit for bit, zero ones too, whatever their width; an erasure
+// leaves the others where they are.
+//
+// DECISIONS 14, DECISIONS 20, DECISIONS 30
+func TestFloatsComeBack(t *testing.T) {
+	for _, dims := range []int{1, 2, 7, 256, 1024} {
+		dir, want := t.TempDir(), sampleFloats(uint64(dims), dims, 40)
+		odd := make([]float32, dims)
+		odd[0], odd[dims-1] = math.MaxFloat32, float32(math.Copysign(0, -1))
+		want[20] = FloatBytes(nil, odd)
+		name := writeFloats(t, dir, dims, 6, want)
+		v := openValues(t, dir, name, source(dims))
+		if h := v.Header(); h.Number != 6 || h.Slots != 40 || h.Erased != 6 || !h.Floats || h.Source != source(dims) || filepath.Ext(name) != FloatsSuffix {
+			t.Errorf("the header of %s is %+v", name, h)
+		}
+		again, err := v.Erase(t.Context(), dir, []uint32{5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := openValues(t, dir, again, source(dims))
+		for _, v := range []*Values{v, left} {
+			if err := v.Verify(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			for slot, row := range want {
+				got, err := v.Vector(uint32(slot))
+				if row == nil || v == left && slot == 5 {
+					if !errors.Is(err, ErrErased) {
+						t.Errorf("an erased slot gives %v", err)
+					}
+					continue
+				}
+				if err != nil || !bytes.Equal(FloatBytes(nil, got), row) {
+					t.Fatalf("slot %d is %v, %v", slot, got, err)
+				}
+				if raw, _, err := v.Row(uint32(slot)); err != nil || !bytes.Equal(raw, row) {
+					t.Fatalf("slot %d is %v, %v", slot, raw, err)
+				}
+			}
+		}
+		if len(want[5]) > 4 && bytes.Contains(left.Mapped(), want[5]) {
+			t.Error("slot 5 is still in the file")
+		}
+	}
+}
+
+// Rows of int8 are never read as floats, nor those of float32 with a norm.
+func TestKindsOfValuesAreNotMistaken(t *testing.T) {
+	dir := t.TempDir()
+	ints := openValues(t, dir, writeValues(t, dir, 64, 1, sampleValues(1, 64, 3)), source(64))
+	if _, err := ints.Vector(0); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+	floats := openValues(t, dir, writeFloats(t, dir, 64, 1, sampleFloats(1, 64, 3)), source(64))
+	if _, err := floats.Norm(1); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+}
+
 // A row in the place of another one is damage, though it is whole.
 func TestRowsKnowTheirPlace(t *testing.T) {
 	dir := t.TempDir()
 	name := writeValues(t, dir, 64, 1, sampleValues(1, 64, 3))
 	b := read(t, dir, name)
-	stride := valueStride(64)
+	stride := ValuesHeader{Source: source(64)}.stride()
 	copy(b[HeaderBytes:], b[HeaderBytes+stride:][:stride])
 	replace(t, dir, name, b)
 	v := openValues(t, dir, name, source(64))

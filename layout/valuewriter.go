@@ -14,6 +14,7 @@ import (
 type ValuesSpec struct {
 	Source
 	Number uint32
+	Floats bool // for float32 vectors of records, else for int8 rows of blocks
 }
 
 // ValuesWriter writes a value file, slot by slot. One goroutine uses it at a time;
@@ -34,33 +35,40 @@ func CreateValues(dir string, spec ValuesSpec) (*ValuesWriter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("begin a value file: %w", err)
 	}
-	return &ValuesWriter{header: ValuesHeader{Source: spec.Source, Number: spec.Number}, body: b, row: make([]byte, valueStride(spec.Dims))}, nil
+	h := ValuesHeader{Source: spec.Source, Number: spec.Number, Floats: spec.Floats}
+	return &ValuesWriter{header: h, body: b, row: make([]byte, h.stride())}, nil
 }
 
 // Slots is how many slots were written.
 func (w *ValuesWriter) Slots() int { return w.header.Slots }
 
-// Add appends a row, as memory.Int8 gives it, and returns where it is. What is not
-// one is a *[memory.FieldError] and changes nothing; other errors end the writer.
+// SlotBytes is how many bytes all slots have so far.
+func (w *ValuesWriter) SlotBytes() int64 { return w.header.slotBytes() }
+
+// Add appends a row, as memory.Int8 or [FloatBytes] gives it, and returns where it
+// is. What is not one is a *[memory.FieldError] and changes nothing; other errors
+// end the writer.
 func (w *ValuesWriter) Add(values []byte) (Pointer, error) {
-	if len(values) != w.header.Dims {
-		return Pointer{}, &memory.FieldError{Field: "values", Problem: fmt.Sprintf("have %d components", len(values)), Limit: fmt.Sprint(w.header.Dims), Next: "make them with the file's model"}
+	if len(values) != w.header.rowBytes() {
+		return Pointer{}, &memory.FieldError{Field: "values", Problem: fmt.Sprintf("have %d bytes", len(values)), Limit: fmt.Sprint(w.header.rowBytes()), Next: "make them with the file's model"}
 	}
-	norm := int32(0)
-	for _, x := range values {
-		norm += int32(int8(x)) * int32(int8(x))
-	}
-	if norm == 0 {
-		return Pointer{}, &memory.FieldError{Field: "values", Problem: "are all zero", Limit: "a direction", Next: "leave the row without values"}
+	clear(w.row[copy(w.row, values):])
+	if !w.header.Floats {
+		norm := int32(0)
+		for _, x := range values {
+			norm += int32(int8(x)) * int32(int8(x))
+		}
+		if norm == 0 {
+			return Pointer{}, &memory.FieldError{Field: "values", Problem: "are all zero", Limit: "a direction", Next: "leave the row without values"}
+		}
+		binary.LittleEndian.PutUint32(w.row[len(w.row)-8:], uint32(norm))
 	}
 	at, err := w.next()
 	if err != nil {
 		return Pointer{}, err
 	}
-	clear(w.row[copy(w.row, values):])
-	tail := w.row[len(w.row)-8:]
-	binary.LittleEndian.PutUint32(tail, uint32(norm))
-	binary.LittleEndian.PutUint32(tail[4:], rowChecksum(at.File, at.Slot, w.row[:len(w.row)-4]))
+	sum := w.row[len(w.row)-4:]
+	binary.LittleEndian.PutUint32(sum, rowChecksum(at.File, at.Slot, w.row[:len(w.row)-4]))
 	if _, err := w.body.Write(w.row); err != nil {
 		return Pointer{}, fmt.Errorf("write a value file: %w", err)
 	}
@@ -94,7 +102,7 @@ func (w *ValuesWriter) next() (Pointer, error) {
 // file.
 func (w *ValuesWriter) Finish() (name string, err error) {
 	if _, err = w.body.Write(w.erased); err == nil {
-		name, err = w.body.publish(w.header.encode(checksum(w.erased)), ValuesSuffix)
+		name, err = w.body.publish(w.header.encode(Version, checksum(w.erased)), w.header.suffix())
 	}
 	if err != nil {
 		return "", errors.Join(fmt.Errorf("finish a value file: %w", err), w.Abandon())
@@ -112,7 +120,7 @@ func (w *ValuesWriter) Abandon() error { return w.body.abandon(nil) }
 func (v *Values) Erase(ctx context.Context, dir string, slots []uint32) (name string, err error) {
 	gone := slices.Concat(v.erased, slots)
 	slices.Sort(gone)
-	w, err := CreateValues(dir, ValuesSpec{Source: v.header.Source, Number: v.header.Number})
+	w, err := CreateValues(dir, ValuesSpec{Source: v.header.Source, Number: v.header.Number, Floats: v.header.Floats})
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 type Spec struct {
 	Source
 	Kind     Kind
-	Lean     bool  // signs only: rows point at no values
+	Lean     bool  // rows point at no values
 	Sequence int64 // the change of the store up to which the rows are complete
 	Lineage  int64 // that change's own number
 }
@@ -25,8 +25,10 @@ type Row struct {
 	Block int // one more than the row before, inside a record
 	// Code is as [memory.Signs] or [memory.Int8] gives it. nil in a segment of
 	// signs is a block that has none; it still counts as a row.
-	Code  []byte
-	Value Pointer // signs; not looked at when the segment is lean
+	Code []byte
+	// Value is where the row is whole: of signs as int8, of int8 as float32. It is not
+	// looked at when the segment is lean.
+	Value Pointer
 	Scale float32 // int8: the vector is Scale × Code, within Bound
 	Bound float32
 }
@@ -55,7 +57,7 @@ func Create(dir string, spec Spec) (*Writer, error) {
 		return nil, fmt.Errorf("begin a segment: %w", err)
 	}
 	w := &Writer{spec: spec, body: b, code: make([]byte, spec.Kind.rowBytes(spec.Dims)),
-		header: Header{Source: spec.Source, Kind: spec.Kind, Lean: spec.Lean, Sequence: spec.Sequence, Lineage: spec.Lineage}}
+		header: Header{version: Version, Source: spec.Source, Kind: spec.Kind, Lean: spec.Lean, Sequence: spec.Sequence, Lineage: spec.Lineage}}
 	for i := range w.parts {
 		if i != codes {
 			w.parts[i] = &spill{dir: dir}
@@ -68,8 +70,8 @@ func (s Spec) check() error {
 	if err := s.Source.check(); err != nil {
 		return err
 	}
-	if s.Kind.rowBytes(s.Dims) == 0 || s.Lean && s.Kind != Signs {
-		return &memory.FieldError{Field: "kind", Problem: fmt.Sprintf("is %d, lean %v", s.Kind, s.Lean), Limit: "signs, signs without values, or int8", Next: "choose one of these"}
+	if s.Kind.rowBytes(s.Dims) == 0 {
+		return &memory.FieldError{Field: "kind", Problem: fmt.Sprintf("is %d", s.Kind), Limit: "signs or int8", Next: "choose one of these"}
 	}
 	return nil
 }
@@ -113,12 +115,12 @@ func (w *Writer) addUnchecked(r Row, newCell, newParent bool) {
 		w.put32(absent, row)
 		w.header.Absent++
 	}
-	switch {
-	case w.spec.Kind == Int8:
+	if !w.spec.Lean {
+		w.put32(pointers, r.Value.File, r.Value.Slot)
+	}
+	if w.spec.Kind == Int8 {
 		w.put32(scales, math.Float32bits(r.Scale))
 		w.put32(bounds, math.Float32bits(r.Bound))
-	case !w.spec.Lean:
-		w.put32(pointers, r.Value.File, r.Value.Slot)
 	}
 	clear(w.code[copy(w.code, r.Code):])
 	w.append(w.code)

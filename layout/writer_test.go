@@ -97,7 +97,7 @@ func TestCodesThatDoNotFit(t *testing.T) {
 func TestSpecsThatAreNone(t *testing.T) {
 	dir := t.TempDir()
 	for _, s := range []Spec{
-		{Source: source(64)}, {Source: source(64), Kind: 3}, {Source: source(64), Kind: Int8, Lean: true},
+		{Source: source(64)}, {Source: source(64), Kind: 3},
 		{Source: source(0), Kind: Signs}, {Source: source(MaxDims + 1), Kind: Signs},
 		{Source: Source{Dims: 64}, Kind: Signs}, {Source: Source{Dims: 64, TruthID: strings.Repeat("真", 22)}, Kind: Signs},
 	} {

@@ -25,13 +25,16 @@ type ranked struct {
 	live          kernel.Live
 	at            func(row int) (memory.Ref, int)
 	segment       *segment // nil: delta
+	part          *vectors // of the delta, else nil
 	first, pieces int      // number of its first piece, and how many it has
 }
 
-// candidate is a record that could be one of the best.
+// candidate is a record that could be one of the best, and where it stands.
 type candidate struct {
 	ref         memory.Ref
 	least, most float64
+	in          *ranked
+	row         int
 }
 
 // cosine is the middle of the bounds, -1 to 1; 0 where they are not numbers.
@@ -80,13 +83,17 @@ func (s *Server) rank(ctx context.Context, st *state, r *scannerv1.RankRequest) 
 		}
 	}
 	start := s.passes.clock()
-	candidates, err := p.rank(ctx, ranges, r)
+	candidates, decided, err := p.nearest(ctx, m, ranges, r)
 	if err != nil {
 		return nil, err
 	}
 	s.passes.passed.Add(1)
 	s.passes.nanoseconds.Add(uint64(max(0, s.passes.clock().Sub(start))))
 	s.passes.bytes.Add(read * uint64(m.source.Dims))
+	if decided != nil {
+		reply.Refs, reply.Scores = wireScored(decided)
+		return reply, nil
+	}
 	most := uint64(maxCandidates)
 	if r.GetMost() > 0 {
 		most = min(most, r.GetMost())
@@ -96,6 +103,9 @@ func (s *Server) rank(ctx context.Context, st *state, r *scannerv1.RankRequest) 
 		return reply, nil
 	}
 	reply.Refs = wireRefs(candidates)
+	if len(r.GetVector()) > 0 {
+		return reply, nil
+	}
 	reply.Cosines = make([]float32, len(candidates))
 	for i, c := range candidates {
 		reply.Cosines[i] = c.cosine()
@@ -109,6 +119,9 @@ func (m *model) checkRank(r *scannerv1.RankRequest) error {
 	}
 	if r.GetK() < 1 || r.GetK() > maxWanted {
 		return invalid("k", "is %d, not 1 to %d", r.GetK(), maxWanted)
+	}
+	if n := len(r.GetVector()); n != 0 && n != m.source.Dims {
+		return invalid("vector", "has %d components, the model has %d", n, m.source.Dims)
 	}
 	if !reasonable(r.GetScale()) || !reasonable(r.GetError()) {
 		return invalid("scale, error", "are %g and %g, not 0 to %g", r.GetScale(), r.GetError(), maxScale)
@@ -136,7 +149,7 @@ func (m *model) rankedRows(of rowsOf) (ranges []*ranked, err error) {
 	}
 	within(m.vectors, of.scope, func(d *vectors) {
 		ranges = append(ranges, &ranked{values: kernel.Values{Dims: m.source.Dims, Stride: m.source.Dims, Data: d.codes}, scale: d.scales, bound: d.bounds,
-			to: len(d.refs), live: d.rowsOf(of), at: d.at})
+			to: len(d.refs), live: d.rowsOf(of), at: d.at, part: d})
 	})
 	pieces := 0
 	for _, t := range ranges {
@@ -154,22 +167,32 @@ func (t *ranked) piece(number int) (from, to int) {
 	return from, min(from+t.rowsOfAPiece(), t.to)
 }
 
-// rank returns the records that could be among the k best of all ranges, in the
-// order of records.
-func (p *pass) rank(ctx context.Context, ranges []*ranked, r *scannerv1.RankRequest) ([]candidate, error) {
+// nearest returns the records that could be among the k best of all ranges, in the
+// order of records, and the k best of these when their vectors decide, else nil.
+func (p *pass) nearest(ctx context.Context, m *model, ranges []*ranked, r *scannerv1.RankRequest) (could []candidate, best []memory.Candidate, err error) {
 	if len(ranges) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	var err error
 	if p.turn, err = p.turns.take(ctx, p.agent, p.batch); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer p.end()
+	f := newFiner(r)
+	if could, err = p.rank(ctx, ranges, r, f); err != nil || f == nil || len(could) > maxCandidates {
+		return could, nil, err
+	}
+	best, err = p.decide(ctx, m, could, f, r)
+	return could, best, err
+}
+
+// rank returns the records that could be among the k best of all ranges, in the
+// order of records. f may be nil.
+func (p *pass) rank(ctx context.Context, ranges []*ranked, r *scannerv1.RankRequest, f *finer) ([]candidate, error) {
 	last := ranges[len(ranges)-1]
 	pieces := last.first + last.pieces
 	var next atomic.Int64
 	lists := make(chan *shortlist, p.threads)
-	err = p.together(ctx, pieces, func(ctx, idle context.Context, read *reading) error {
+	err := p.together(ctx, pieces, func(ctx, idle context.Context, read *reading) error {
 		list := &shortlist{k: int(r.GetK())}
 		lists <- list
 		for {
@@ -182,7 +205,7 @@ func (p *pass) rank(ctx context.Context, ranges []*ranked, r *scannerv1.RankRequ
 				i--
 			}
 			from, to := ranges[i].piece(number)
-			if err := ranges[i].rank(ctx, from, to, r, list, read); err != nil {
+			if err := ranges[i].rank(ctx, from, to, r, f, list, read); err != nil {
 				return err
 			}
 			if err := read.add(idle, int64(to-from)*int64(ranges[i].values.Dims)); err != nil {
@@ -204,7 +227,7 @@ func (p *pass) rank(ctx context.Context, ranges []*ranked, r *scannerv1.RankRequ
 }
 
 // rank adds the candidates of a piece.
-func (t *ranked) rank(ctx context.Context, from, to int, r *scannerv1.RankRequest, list *shortlist, read *reading) error {
+func (t *ranked) rank(ctx context.Context, from, to int, r *scannerv1.RankRequest, f *finer, list *shortlist, read *reading) error {
 	if t.segment != nil {
 		if err := t.segment.verify(ctx, layout.Range{From: from, To: to}, read); err != nil {
 			return err
@@ -215,9 +238,14 @@ func (t *ranked) rank(ctx context.Context, from, to int, r *scannerv1.RankReques
 	if err != nil {
 		return err
 	}
+	if f != nil {
+		if err := f.tighten(t, r.GetScale(), found); err != nil {
+			return err
+		}
+	}
 	for _, c := range found {
 		ref, _ := t.at(int(c.Row))
-		list.candidates = append(list.candidates, candidate{ref, c.Least, c.Most})
+		list.candidates = append(list.candidates, candidate{ref, c.Least, c.Most, t, int(c.Row)})
 	}
 	if len(list.candidates) >= list.shortenAt {
 		list.shorten()
@@ -249,6 +277,7 @@ func (l *shortlist) shorten() {
 	l.shortenAt = max(4096, 2*len(l.candidates))
 }
 
+// wireRefs makes all messages in one piece: there can be many.
 func wireRefs(candidates []candidate) []*scannerv1.Ref {
 	refs := make([]scannerv1.Ref, len(candidates))
 	list := make([]*scannerv1.Ref, len(candidates))
@@ -257,4 +286,14 @@ func wireRefs(candidates []candidate) []*scannerv1.Ref {
 		list[i] = &refs[i]
 	}
 	return list
+}
+
+// wireScored is wireRefs for records whose vectors decided.
+func wireScored(best []memory.Candidate) (list []*scannerv1.Ref, scores []float32) {
+	refs := make([]scannerv1.Ref, len(best))
+	for i, c := range best {
+		refs[i].Kind, refs[i].Id = scannerv1.Kind(c.Ref.Kind), c.Ref.ID
+		list, scores = append(list, &refs[i]), append(scores, float32(c.Key))
+	}
+	return list, scores
 }

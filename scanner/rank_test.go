@@ -15,20 +15,25 @@ import (
 	scannerv1 "recalld/proto/recalld/scanner/v1"
 )
 
-// vector is a unit vector, and what int8 keeps of it.
+// vector is a unit vector in float32, or a zero one, and what int8 keeps of it.
 type vector struct {
+	floats       []float32
 	exact        []float64
 	code         []byte
 	scale, bound float32
 }
 
-// codedVector quantises a vector. Its bound covers rounding as well.
+// codedVector quantises the direction of a vector; without one it gives a zero
+// vector. Its bound covers rounding as well.
 func codedVector(t rapid.TB, v []float32) vector {
 	t.Helper()
 	length, most := 0.0, 0.0
 	for _, x := range v {
 		length += float64(x) * float64(x)
 		most = max(most, math.Abs(float64(x)))
+	}
+	if length == 0 {
+		return vector{floats: v, exact: make([]float64, len(v)), code: make([]byte, len(v)), bound: 1e-5}
 	}
 	length = math.Sqrt(length)
 	code, ok := memory.Int8(v)
@@ -38,12 +43,13 @@ func codedVector(t rapid.TB, v []float32) vector {
 	coded := vector{code: code, scale: float32(most / 127 / length)}
 	rest := 0.0
 	for i, x := range v {
-		exact := float64(x) / length
+		coded.floats = append(coded.floats, float32(float64(x)/length))
+		exact := float64(coded.floats[i])
 		coded.exact = append(coded.exact, exact)
 		d := exact - float64(coded.scale)*float64(int8(code[i]))
 		rest += d * d
 	}
-	coded.bound = float32(math.Sqrt(rest)*(1+1e-6) + 1e-9)
+	coded.bound = float32(math.Sqrt(rest)*(1+1e-6) + 1e-5)
 	return coded
 }
 
@@ -62,6 +68,9 @@ type vectorWorld struct {
 	pool   []vector
 	truth  map[memory.Ref]vectorRecord
 	change int64
+	held   func() bool // whether the next row has its vector beside its code; nil: none has
+	whole  bool        // all have
+	scored int         // answers with scores
 }
 
 func (w *vectorWorld) draw() vectorRecord {
@@ -78,7 +87,10 @@ func (w *vectorWorld) addFile(records, gone []vectorRecord) {
 		}
 		return memory.CompareRefs(a.ref, b.ref)
 	})
-	file, err := layout.Create(w.dir, layout.Spec{Source: w.source(), Kind: layout.Int8, Sequence: 10, Lineage: 1})
+	file, err := layout.Create(w.dir, layout.Spec{Source: w.source(), Kind: layout.Int8, Sequence: 10, Lineage: 1, Lean: w.held == nil})
+	w.must(err)
+	number := uint32(len(w.publish.GetValues()) + 1)
+	floats, err := layout.CreateValues(w.dir, layout.ValuesSpec{Source: w.source(), Number: number, Floats: true})
 	w.must(err)
 	dead := roaring.New()
 	for _, rec := range all {
@@ -87,13 +99,33 @@ func (w *vectorWorld) addFile(records, gone []vectorRecord) {
 		} else {
 			w.truth[rec.ref] = rec
 		}
-		w.must(file.Add(layout.Row{Cell: rec.cell, Ref: rec.ref, Code: rec.code, Scale: rec.scale, Bound: rec.bound}))
+		row := layout.Row{Cell: rec.cell, Ref: rec.ref, Code: rec.code, Scale: rec.scale, Bound: rec.bound, Value: layout.NoPointer()}
+		if w.held != nil && w.held() {
+			row.Value, err = floats.Add(layout.FloatBytes(nil, rec.floats))
+			w.must(err)
+		}
+		w.must(file.Add(row))
 	}
+	if floats.Slots() > 0 {
+		name, err := floats.Finish()
+		w.must(err)
+		w.publish.Values = append(w.publish.Values, &scannerv1.Values{Model: modelNumber, Number: number, Name: name})
+	}
+	w.must(floats.Abandon())
 	name, err := file.Finish()
 	w.must(err)
 	bitmap, err := dead.ToBytes()
 	w.must(err)
 	w.publish.Records = append(w.publish.Records, &scannerv1.Segment{Model: modelNumber, Name: name, Dead: bitmap})
+}
+
+// vectorChange is a change; that of a world has vectors as w.held says.
+func (w *vectorWorld) vectorChange(rec vectorRecord) *scannerv1.VectorChange {
+	c := vectorChange(rec)
+	if len(rec.code) > 0 && w.held != nil && w.held() {
+		c.Vector = rec.floats
+	}
+	return c
 }
 
 func vectorChange(rec vectorRecord) *scannerv1.VectorChange {
@@ -113,7 +145,7 @@ func (w *vectorWorld) changes() (changes []*scannerv1.VectorChange) {
 		if len(refs) == 0 || what == 0 {
 			rec := w.draw()
 			w.truth[rec.ref] = rec
-			changes = append(changes, vectorChange(rec))
+			changes = append(changes, w.vectorChange(rec))
 			continue
 		}
 		rec := w.truth[refs[w.r.IntN(len(refs))]]
@@ -123,17 +155,17 @@ func (w *vectorWorld) changes() (changes []*scannerv1.VectorChange) {
 		case 1: // another vector
 			rec.vector = w.pool[w.r.IntN(len(w.pool))]
 			w.truth[rec.ref] = rec
-			changes = append(changes, vectorChange(rec))
+			changes = append(changes, w.vectorChange(rec))
 		case 2: // another cell
 			rec.cell = w.cell()
 			w.truth[rec.ref] = rec
 			if rec.cell != gone.cell {
-				changes = append(changes, vectorChange(gone))
+				changes = append(changes, w.vectorChange(gone))
 			}
-			changes = append(changes, vectorChange(rec))
+			changes = append(changes, w.vectorChange(rec))
 		case 3:
 			delete(w.truth, rec.ref)
-			changes = append(changes, vectorChange(gone))
+			changes = append(changes, w.vectorChange(gone))
 		}
 	}
 	return changes
@@ -144,7 +176,7 @@ func (w *vectorWorld) changes() (changes []*scannerv1.VectorChange) {
 // that tie with the last of them.
 func (w *vectorWorld) check() {
 	query := w.pool[w.r.IntN(len(w.pool))]
-	if w.r.IntN(2) == 0 {
+	if w.r.IntN(2) == 0 || query.scale == 0 {
 		query = w.randomVector()
 	}
 	r := &scannerv1.RankRequest{Sequence: 10, Model: modelNumber, Scope: w.scope(), Only: w.only(), Batch: w.r.IntN(4) == 0,
@@ -194,6 +226,49 @@ func (w *vectorWorld) check() {
 	if !proto.Equal(reply, want) {
 		w.rt.Fatalf("for %s\ngot  %s\nwant %s", prototext.Format(r), prototext.Format(reply), prototext.Format(want))
 	}
+	r.Vector = query.floats
+	w.checkScores(r)
+}
+
+// checkScores compares an answer to a question with a vector with the order of the
+// vectors themselves. Only one that has some of them may be without scores; then it
+// has all that could be among the nearest.
+func (w *vectorWorld) checkScores(r *scannerv1.RankRequest) {
+	reply, err := w.server.Rank(w.rt.Context(), r)
+	if err != nil {
+		w.rt.Fatal(err)
+	}
+	var rows []memory.Candidate
+	for _, rec := range w.truth {
+		if visible(r.GetScope(), rec.cell) && listed(r.Only, rec.ref) {
+			rows = append(rows, memory.Candidate{Ref: rec.ref, Key: float64(memory.Dot(r.GetVector(), rec.floats))})
+		}
+	}
+	slices.SortFunc(rows, memory.Compare)
+	all := len(rows)
+	rows = rows[:min(all, int(r.GetK()))]
+	if reply.GetRowsScanned() != uint64(all) || len(reply.GetCosines()) > 0 || reply.GetOver() {
+		w.rt.Fatalf("for %s\ngot %s; %d take part", prototext.Format(r), prototext.Format(reply), all)
+	}
+	if len(reply.GetScores()) == 0 {
+		if len(rows) > 0 && w.whole {
+			w.rt.Fatalf("no scores for %s: %s", prototext.Format(r), prototext.Format(reply))
+		}
+		for _, row := range rows {
+			if !slices.ContainsFunc(reply.GetRefs(), func(ref *scannerv1.Ref) bool { return refOf(ref) == row.Ref }) {
+				w.rt.Fatalf("%v, of the nearest, is left out", row.Ref)
+			}
+		}
+		return
+	}
+	w.scored++
+	got := make([]memory.Candidate, len(reply.GetRefs()))
+	for i, ref := range reply.GetRefs() {
+		got[i] = memory.Candidate{Ref: refOf(ref), Key: float64(reply.GetScores()[i])}
+	}
+	if w.held == nil || !slices.Equal(got, rows) {
+		w.rt.Fatalf("for %s\ngot  %v\nwant %v", prototext.Format(r), got, rows)
+	}
 }
 
 func compareFloats(a, b float64) int {
@@ -215,15 +290,26 @@ func (w *vectorWorld) randomVector() vector {
 }
 
 // However record vectors are cut into files, dead rows and a delta, a rank finds
-// every record that could be among the nearest, and no other.
+// every record that could be among the nearest, and no other; and where all vectors
+// are held, the nearest, bit for bit as their inner products order them.
 //
 // DECISIONS 2, 3, 20
 func TestAnyCutRanksTheSame(t *testing.T) {
+	scored := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		dims := rapid.SampledFrom([]int{8, 33, 128}).Draw(rt, "dims")
 		w := &vectorWorld{world: newWorld(t, rapid.Uint64().Draw(rt, "seed"), dims), rt: rt, truth: make(map[memory.Ref]vectorRecord), change: 10}
+		switch rapid.SampledFrom([]string{"none", "some", "all", "all"}).Draw(rt, "vectors held") {
+		case "some":
+			w.held = func() bool { return w.r.IntN(8) > 0 }
+		case "all":
+			w.held, w.whole = func() bool { return true }, true
+		}
 		for range rapid.IntRange(1, 20).Draw(rt, "different vectors") {
 			w.pool = append(w.pool, w.randomVector())
+		}
+		if rapid.Bool().Draw(rt, "zero vectors") {
+			w.pool = append(w.pool, codedVector(rt, make([]float32, dims)))
 		}
 		for range rapid.IntRange(0, 3).Draw(rt, "files") {
 			var records, gone []vectorRecord
@@ -250,7 +336,48 @@ func TestAnyCutRanksTheSame(t *testing.T) {
 			}
 		}
 		w.server.Close()
+		scored += w.scored
 	})
+	if scored == 0 {
+		t.Error("no answer had scores")
+	}
+}
+
+// Vectors that codes cannot tell apart are ordered by the vectors, the likeliest of
+// which are read first, and equal ones by their records, though there are more than
+// are read at once, and more than the caller would take.
+//
+// DECISIONS 2, 20
+func TestRankReadsOnUntilNoneCanBeNearer(t *testing.T) {
+	w := newWorld(t, 1, 8)
+	vw := &vectorWorld{world: w, truth: make(map[memory.Ref]vectorRecord), held: func() bool { return true }}
+	const n = 3*decideRows + 20
+	var records []vectorRecord
+	for i := range n {
+		v := codedVector(t, []float32{1, 2, 3, 4, 5, 6, 7, 8 + float32(i/2%300)*1e-6})
+		records = append(records, vectorRecord{layout.Cell{Agent: 1}, memory.Ref{Kind: memory.KindMemory, ID: int64(n - i)}, v})
+	}
+	vw.addFile(records, nil)
+	w.doPublish()
+	near := records[n/2].vector
+	r := &scannerv1.RankRequest{Model: modelNumber, Scope: &scannerv1.Scope{Agent: 1}, Code: near.code, Scale: float64(near.scale), Error: float64(near.bound), Vector: near.floats, K: 7, Most: 10}
+	reply, err := w.server.Rank(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []memory.Candidate
+	for _, rec := range records {
+		want = append(want, memory.Candidate{Ref: rec.ref, Key: float64(memory.Dot(r.GetVector(), rec.floats))})
+	}
+	slices.SortFunc(want, memory.Compare)
+	if len(reply.GetScores()) != 7 {
+		t.Fatal(reply)
+	}
+	for i, ref := range reply.GetRefs() {
+		if got := (memory.Candidate{Ref: refOf(ref), Key: float64(reply.GetScores()[i])}); got != want[i] {
+			t.Errorf("number %d is %v, not %v", i, got, want[i])
+		}
+	}
 }
 
 // alike is a server with so many records of one vector, half of them in a file.
@@ -291,7 +418,7 @@ func TestBadRanksAreRefused(t *testing.T) {
 	for what, spoil := range map[string]func(*scannerv1.RankRequest){
 		"model": func(r *scannerv1.RankRequest) { r.Model = 9 }, "scope": func(r *scannerv1.RankRequest) { r.Scope = nil },
 		"code": func(r *scannerv1.RankRequest) { r.Code = r.GetCode()[1:] }, "k": func(r *scannerv1.RankRequest) { r.K = 0 },
-		"many": func(r *scannerv1.RankRequest) { r.K = maxWanted + 1 }, "scale": func(r *scannerv1.RankRequest) { r.Scale = math.NaN() },
+		"many": func(r *scannerv1.RankRequest) { r.K = maxWanted + 1 }, "vector": func(r *scannerv1.RankRequest) { r.Vector = []float32{1} }, "scale": func(r *scannerv1.RankRequest) { r.Scale = math.NaN() },
 		"error": func(r *scannerv1.RankRequest) { r.Error = -1 },
 		"order": func(r *scannerv1.RankRequest) { r.Only = &scannerv1.Only{Memories: []int64{2, 2}} },
 		"id":    func(r *scannerv1.RankRequest) { r.Only = &scannerv1.Only{Memories: []int64{0, 2}} },
@@ -310,6 +437,7 @@ func TestBadRanksAreRefused(t *testing.T) {
 		"model": func(c *scannerv1.VectorChange) { c.Model = 9 }, "kind": func(c *scannerv1.VectorChange) { c.Ref.Kind = 0 }, "id": func(c *scannerv1.VectorChange) { c.Ref.Id = 0 },
 		"code": func(c *scannerv1.VectorChange) { c.Code = c.GetCode()[1:] }, "-128": func(c *scannerv1.VectorChange) { c.Code[0] = 0x80 },
 		"scale": func(c *scannerv1.VectorChange) { c.Scale = float32(math.Inf(1)) }, "bound": func(c *scannerv1.VectorChange) { c.Bound = -1 },
+		"vector": func(c *scannerv1.VectorChange) { c.Vector = []float32{1, 2} },
 	} {
 		bad := good()
 		spoil(bad)
@@ -334,6 +462,47 @@ func TestDamagedVectorsAreNoAnswer(t *testing.T) {
 	name := w.publish.GetRecords()[0].GetName()
 	w.damage(name, layout.HeaderBytes)
 	if _, err := w.server.Rank(t.Context(), r); reason(err).GetReason() != scannerv1.Reason_REASON_FILE || reason(err).GetFile() != name {
+		t.Error(err)
+	}
+}
+
+// Damage in a file of vectors is found when the vector is used, and by nobody who
+// does not use it; a pointer that leads nowhere is damage of the segment.
+//
+// DECISIONS 20, 30
+func TestDamagedFloatsAreNoAnswer(t *testing.T) {
+	w := newWorld(t, 1, 8)
+	vw := &vectorWorld{world: w, truth: make(map[memory.Ref]vectorRecord), held: func() bool { return true }}
+	v := codedVector(t, []float32{1, 2, 3, 4, 5, 6, 7, 8})
+	vw.addFile([]vectorRecord{{layout.Cell{Agent: 1}, memory.Ref{Kind: memory.KindMemory, ID: 1}, v}, {layout.Cell{Agent: 2}, memory.Ref{Kind: memory.KindMemory, ID: 2}, v}}, nil)
+	name := w.publish.GetValues()[0].GetName()
+	w.damage(name, layout.HeaderBytes+9)
+	w.doPublish()
+	r := &scannerv1.RankRequest{Model: modelNumber, Scope: &scannerv1.Scope{Agent: 1}, Code: v.code, Scale: float64(v.scale), Error: float64(v.bound), Vector: v.floats, K: 1}
+	if _, err := w.server.Rank(t.Context(), r); reason(err).GetReason() != scannerv1.Reason_REASON_FILE || reason(err).GetFile() != name {
+		t.Error(err)
+	}
+	r.Scope.Agent = 2
+	if reply, err := w.server.Rank(t.Context(), r); err != nil || len(reply.GetScores()) != 1 {
+		t.Errorf("another's vector: %v, %v", reply, err)
+	}
+	r.Scope.Agent, r.Vector = 1, nil
+	if reply, err := w.server.Rank(t.Context(), r); err != nil || len(reply.GetCosines()) != 1 {
+		t.Errorf("codes alone: %v, %v", reply, err)
+	}
+	// A number that stands for another kind of file.
+	int8s, err := layout.CreateValues(w.dir, layout.ValuesSpec{Source: w.source(), Number: 1})
+	w.must(err)
+	for range 2 {
+		_, err := int8s.Add(v.code)
+		w.must(err)
+	}
+	w.publish.Values[0].Name, err = int8s.Finish()
+	w.must(err)
+	w.publish.Generation++
+	w.doPublish()
+	r.Vector = v.floats
+	if _, err := w.server.Rank(t.Context(), r); reason(err).GetReason() != scannerv1.Reason_REASON_FILE || reason(err).GetFile() != w.publish.GetRecords()[0].GetName() {
 		t.Error(err)
 	}
 }

@@ -17,7 +17,9 @@ type vectors struct {
 	dims           int
 	codes          []byte // dims bytes a row
 	scales, bounds []float32
+	vectors        [][]float32 // nil: not known
 	refs           []memory.Ref
+	floats         int         // components of vectors
 	live           kernel.Live // replaced, never changed
 	place          map[memory.Ref]int
 }
@@ -26,7 +28,7 @@ func (v *vectors) in() layout.Cell { return v.cell }
 
 func (v *vectors) at(row int) (memory.Ref, int) { return v.refs[row], 0 }
 
-func (v *vectors) bytes() int { return len(v.codes) + 32*len(v.refs) }
+func (v *vectors) bytes() int { return len(v.codes) + v.floats*4 + 56*len(v.refs) }
 
 func (v *vectors) rowsOf(of rowsOf) kernel.Live {
 	if of.only == nil {
@@ -57,6 +59,8 @@ func (v *vectors) with(changes []*scannerv1.VectorChange) *vectors {
 		row := len(next.refs)
 		next.codes = append(next.codes, c.GetCode()...)
 		next.scales, next.bounds = append(next.scales, c.GetScale()), append(next.bounds, c.GetBound())
+		next.vectors = append(next.vectors, c.GetVector())
+		next.floats += len(c.GetVector())
 		next.refs = append(next.refs, ref)
 		if row%64 == 0 {
 			next.live = append(next.live, 0)
@@ -74,6 +78,9 @@ func checkVector(m *model, c *scannerv1.VectorChange) error {
 	}
 	if n := len(c.GetCode()); n != 0 && (n != m.source.Dims || bytes.IndexByte(c.GetCode(), 0x80) >= 0) {
 		return invalid("vectors.code", "of %s has %d bytes, the model has %d components from -127 to 127", refOf(c.GetRef()), n, m.source.Dims)
+	}
+	if n := len(c.GetVector()); n != 0 && n != m.source.Dims {
+		return invalid("vectors.vector", "of %s has %d components, the model has %d", refOf(c.GetRef()), n, m.source.Dims)
 	}
 	if !reasonable(float64(c.GetScale())) || !reasonable(float64(c.GetBound())) {
 		return invalid("vectors.scale, bound", "of %s are %g and %g, not 0 to %g", refOf(c.GetRef()), c.GetScale(), c.GetBound(), maxScale)

@@ -29,11 +29,11 @@ type CodesOptions struct {
 	Folder  string   // of the files, below DATA/derived; required
 	Command []string // the scanner's program and arguments
 	Runtime string   // an existing folder for sockets, with a path of at most 60 bytes
-	// Lean writes no value files: hits have no cosines, whoever ranks reads them
-	// from the store (DECISIONS 30).
+	// Lean writes no value files: hits have no cosines, and record vectors no scores;
+	// whoever ranks reads them from the store (DECISIONS 30).
 	Lean bool
 	// SealRows and SealBytes are how much the scanner may hold beside its files
-	// before it becomes files: rows, and bytes of codes. 0 is 1,000,000 and 64 MiB.
+	// before it becomes files: rows, and bytes of codes and vectors. 0 is 1,000,000 and 64 MiB.
 	SealRows, SealBytes int64
 	// MinRows is how many blocks and record vectors the store must have, at least
 	// 1, before anything is built and a process is started.
@@ -65,7 +65,7 @@ func (o CodesOptions) withDefaults() (CodesOptions, error) {
 }
 
 // Codes is the derived matrices of one store: sign codes of blocks with their
-// int8 rows, and int8 codes of record vectors, held by a scanner process. It owns
+// int8 rows, and int8 codes of record vectors with these, held by a scanner process. It owns
 // two goroutines until Close: one follows the change log, builds, seals and
 // compacts, the other brings a lost scanner back. Its methods may be called concurrently.
 type Codes struct {
@@ -215,15 +215,22 @@ type RecordQuery struct {
 	K      int // best records that will be wanted, 1 or more
 	Only   *Only
 	Most   int // candidates above which the answer is Over, 0 for any number
-	Batch  bool
+	// Approximate asks for candidates and their cosines by int8 alone, though the
+	// scanner could decide among them.
+	Approximate bool
+	Batch       bool
 }
 
-// RecordAnswer has every record of the scope whose inner product with the query,
-// in float32, could be among the K highest, in the order of references. The
-// caller decides by the vectors themselves (DECISIONS 20).
+// RecordAnswer has the K records of the scope whose inner products with the query
+// are the highest, in the total order of DECISIONS 2, with these as Scores: bit for
+// bit those of [memory.Dot]. Where the scanner does not hold the vectors that tell,
+// there are no scores, and Refs are every record whose inner product could be
+// among the K highest, in the order of references; the caller decides by the vectors
+// themselves (DECISIONS 20).
 type RecordAnswer struct {
 	Refs    []memory.Ref
-	Cosines []float32 // of each, by int8 alone, -1 to 1
+	Scores  []float32 // of each; nil: the caller decides
+	Cosines []float32 // of each, when RecordQuery.Approximate: by int8 alone, -1 to 1
 	Scanned int64     // records compared
 	Over    bool      // there are more candidates than RecordQuery.Most, and none is here
 }
@@ -237,7 +244,7 @@ type CodesState struct {
 	Lag        int64 // changes of the store after Applied
 	Files      int
 	Bytes      int64 // of files
-	ValueBytes int64 // of these, of value files
+	ValueBytes int64 // of these, of value files: int8 rows and float32 vectors
 	Rows       int64 // in files
 	Dead       int64 // of these, replaced or deleted
 	DeltaRows  int64 // beside the files
@@ -258,7 +265,7 @@ type CompactReport struct {
 	FilesBefore, FilesAfter int
 	DeadRows                int64 // left out
 	CodeBytes               int64 // of segments written
-	ValueBytes              int64 // of int8 rows copied, from value files of which more than half was of no use
+	ValueBytes              int64 // of int8 rows and float32 vectors copied, from value files of which more than half was of no use
 	// Amplification is bytes of segments written since the matrices were built, for
 	// each byte that was written for the first time; 1 at best.
 	Amplification float64

@@ -198,6 +198,9 @@ func (c *Codes) Records(ctx context.Context, view *sqlite.View, q RecordQuery) (
 		return a, ErrNotBuilt // no direction: whatever the order is, it is not the codes'
 	}
 	request := &scannerv1.RankRequest{Model: q.Model, Code: code, Scale: scale, Error: bound, K: uint32(q.K), Most: uint64(q.Most), Only: q.Only.wire(), Batch: q.Batch}
+	if !q.Approximate && !c.opts.Lean {
+		request.Vector = q.Vector
+	}
 	var reply *scannerv1.RankReply
 	err = c.ask(ctx, view, asked{model: q.Model, scope: q.Scope, fits: func(dims int) bool { return dims == len(q.Vector) }}, func(ctx context.Context, scope *scannerv1.Scope, sequence int64) (err error) {
 		request.Scope, request.Sequence = scope, sequence
@@ -208,6 +211,7 @@ func (c *Codes) Records(ctx context.Context, view *sqlite.View, q RecordQuery) (
 		return a, fmt.Errorf("rank record vectors: %w", err)
 	}
 	a.Scanned, a.Over, a.Cosines = int64(reply.GetRowsScanned()), reply.GetOver(), reply.GetCosines()
+	a.Scores = reply.GetScores()
 	for _, ref := range reply.GetRefs() {
 		a.Refs = append(a.Refs, recordOf(ref))
 	}

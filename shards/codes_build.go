@@ -33,8 +33,12 @@ type plan struct {
 
 func (p plan) bytes(n int64, lean bool) int64 {
 	size := n * rowBytes(p.kind, p.model.Dims)
-	if p.kind == layout.Signs && !lean {
+	switch {
+	case lean:
+	case p.kind == layout.Signs:
 		size += n * int64(p.model.Dims)
+	case p.kind == layout.Int8:
+		size += 4 * n * int64(p.model.Dims)
 	}
 	return size
 }

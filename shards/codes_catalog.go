@@ -249,7 +249,7 @@ func sweepCodes(dir string, named map[string]bool) error {
 	}
 	for _, item := range items {
 		name := item.Name()
-		ours := slices.ContainsFunc([]string{layout.SegmentSuffix, layout.ValuesSuffix, layout.TempSuffix}, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
+		ours := slices.ContainsFunc([]string{layout.SegmentSuffix, layout.ValuesSuffix, layout.FloatsSuffix, layout.TempSuffix}, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
 		if item.IsDir() || named[name] || !ours {
 			continue
 		}

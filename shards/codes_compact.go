@@ -103,7 +103,7 @@ func (c *Codes) compactTier(ctx context.Context) error {
 }
 
 // Compact merges the segments of each kind and model and leaves out dead rows. No
-// int8 row of a value file is written again, unless most of its file is of no use.
+// row of a value file is written again, unless most of its file is of no use.
 func (c *Codes) Compact(ctx context.Context, progress func(done, total int64)) (report CompactReport, err error) {
 	if err := c.work.lock(ctx); err != nil {
 		return report, err
@@ -370,7 +370,7 @@ func (x *merging) all(group []segmentEntry) error {
 // gone notes which value files dead rows point into.
 func (x *merging) gone(r *runReader, rows layout.Range) error {
 	x.m.report.DeadRows += int64(rows.Len())
-	if x.draft.spec.Kind != layout.Signs || x.draft.spec.Lean {
+	if x.draft.spec.Lean {
 		return nil
 	}
 	for row := rows.From; row < rows.To; row++ {
@@ -404,7 +404,8 @@ func (x *merging) copy(r *runReader) error {
 		}
 		if x.draft.spec.Kind == layout.Int8 {
 			out.Scale, out.Bound = scales[row], bounds[row]
-		} else if !x.draft.spec.Lean {
+		}
+		if !x.draft.spec.Lean {
 			var err error
 			if out.Value, err = r.segment.Pointer(row); err != nil {
 				return err
@@ -422,7 +423,7 @@ func (x *merging) copy(r *runReader) error {
 	return nil
 }
 
-// move copies one int8 row into a new value file.
+// move copies one int8 row or one vector into a new value file.
 func (x *merging) move(p layout.Pointer) (layout.Pointer, error) {
 	v, err := x.open(p.File)
 	if err != nil {
@@ -486,7 +487,7 @@ func (m *maker) pointed(model int64) (map[uint32]*roaring.Bitmap, error) {
 		return used, nil
 	}
 	for _, e := range m.next.Segments {
-		if e.Model != model || e.Kind != layout.Signs {
+		if e.Model != model {
 			continue
 		}
 		dead, err := decodeDead(e)

@@ -22,7 +22,8 @@ const (
 )
 
 // draft writes the rows of one kind and model as segments, in the order of files,
-// and what they point at as value files. One goroutine uses it; finish or abandon
+// and what they point at as value files: int8 rows of blocks, float32 vectors of
+// records. One goroutine uses it; finish or abandon
 // ends it.
 type draft struct {
 	dir     string
@@ -32,6 +33,7 @@ type draft struct {
 	segment *layout.Writer
 	entry   segmentEntry
 	values  *layout.ValuesWriter
+	floats  []byte // room for one vector
 	inHand  uint32 // number of values
 	begun   bool
 	cell    layout.Cell // of the record before
@@ -75,7 +77,7 @@ func (d *draft) begin(cell layout.Cell, ref memory.Ref, rows int) (err error) {
 
 // add appends one row of the record that was begun.
 func (d *draft) add(r layout.Row) error {
-	if n := r.Value.File; d.spec.Kind == layout.Signs && !d.spec.Lean && r.Value != layout.NoPointer() && !slices.Contains(d.entry.Files, n) {
+	if n := r.Value.File; !d.spec.Lean && r.Value != layout.NoPointer() && !slices.Contains(d.entry.Files, n) {
 		d.entry.Files = append(d.entry.Files, n)
 	}
 	return d.segment.Add(r)
@@ -123,19 +125,27 @@ func (d *draft) vector(cell layout.Cell, ref memory.Ref, v vectorCode) error {
 	if err := d.begin(cell, ref, 1); err != nil {
 		return err
 	}
-	return d.add(layout.Row{Cell: cell, Ref: ref, Code: v.code, Scale: v.scale, Bound: v.bound})
+	row := layout.Row{Cell: cell, Ref: ref, Code: v.code, Scale: v.scale, Bound: v.bound}
+	if !d.spec.Lean {
+		d.floats = layout.FloatBytes(d.floats[:0], v.vector)
+		var err error
+		if row.Value, err = d.point(d.floats); err != nil {
+			return err
+		}
+	}
+	return d.add(row)
 }
 
 // point appends a row to the value file in hand and returns where it is.
 func (d *draft) point(values []byte) (layout.Pointer, error) {
-	if d.values != nil && int64(d.values.Slots()+1)*int64(d.spec.Dims+15) > d.maxValues {
+	if d.values != nil && d.values.SlotBytes()+int64(len(values))+15 > d.maxValues {
 		if err := d.finishValues(); err != nil {
 			return layout.Pointer{}, err
 		}
 	}
 	if d.values == nil {
 		d.inHand = d.number()
-		w, err := layout.CreateValues(d.dir, layout.ValuesSpec{Source: d.spec.Source, Number: d.inHand})
+		w, err := layout.CreateValues(d.dir, layout.ValuesSpec{Source: d.spec.Source, Number: d.inHand, Floats: d.spec.Kind == layout.Int8})
 		if err != nil {
 			return layout.Pointer{}, err
 		}

@@ -49,7 +49,7 @@ func TestCodesDamagedFilesAreSetAside(t *testing.T) {
 	}
 	found := 0
 	for round := range 24 {
-		for _, suffix := range []string{layout.SegmentSuffix, layout.ValuesSuffix} {
+		for _, suffix := range []string{layout.SegmentSuffix, layout.ValuesSuffix, layout.FloatsSuffix} {
 			names := slices.DeleteFunc(w.filesOf(), func(s string) bool { return !strings.HasSuffix(s, suffix) })
 			name := names[r.IntN(len(names))]
 			what := []string{"flipped", "cut", "long", "gone"}[round%4]

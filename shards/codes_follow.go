@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"recalld/layout"
 	"recalld/memory"
@@ -395,7 +396,13 @@ func (b *bringing) vector(model codedModel, t *touchedCodes, v sqlite.PlacedVect
 	if belongs {
 		code := encodeRecord(v.Values)
 		b.request.Vectors = append(b.request.Vectors, &scannerv1.VectorChange{Model: model.ID, Cell: wireCell(cell), Ref: wireRef(t.ref), Code: code.code, Scale: code.scale, Bound: code.bound})
-		b.count(1, len(code.code)+64)
+		size := len(code.code) + 64
+		if !b.c.catalog.Lean {
+			last := b.request.Vectors[len(b.request.Vectors)-1]
+			last.Vector = slices.Clone(v.Values)
+			size += 4 * len(last.Vector)
+		}
+		b.count(1, size)
 		b.markNow(t, cell)
 	}
 	return b.sendIfLarge()

@@ -367,7 +367,7 @@ func (w *codesWorld) askBlocks(view *sqlite.View, q BlockQuery) error {
 	return nil
 }
 
-// dot is the inner product that decides (see coordinator/arm.Dot).
+// dot is the inner product that decides (see coordinator/memory.Dot).
 func dot(a, b []float32) float32 {
 	var s [4]float32
 	n := len(a) / 4 * 4
@@ -381,8 +381,9 @@ func dot(a, b []float32) float32 {
 	return (s[0] + s[1]) + (s[2] + s[3])
 }
 
-// askRecords checks that an answer has every record that is among the K highest,
-// and no record that is not there.
+// askRecords checks that an answer is the K highest with their scores, or, where
+// codes alone are held or asked for, that it has every record that is among the K
+// highest, and no record that is not there.
 func (w *codesWorld) askRecords(view *sqlite.View, q RecordQuery) (candidates int, err error) {
 	w.t.Helper()
 	got, err := w.codes.Records(context.Background(), view, q)
@@ -412,6 +413,21 @@ func (w *codesWorld) askRecords(view *sqlite.View, q RecordQuery) (candidates in
 		return 0, nil
 	}
 	slices.SortFunc(all, memory.Compare)
+	if !w.opts.Lean && !q.Approximate {
+		best := all[:min(q.K, len(all))]
+		if len(got.Refs) != len(best) || len(got.Scores) != len(best) || got.Cosines != nil {
+			w.t.Fatalf("%d records, %d scores, %d cosines of %+v, not %d", len(got.Refs), len(got.Scores), len(got.Cosines), q.Scope, len(best))
+		}
+		for i, c := range best {
+			if got.Refs[i] != c.Ref || math.Float64bits(float64(got.Scores[i])) != math.Float64bits(c.Key) {
+				w.t.Fatalf("number %d of %+v is %v with %v, not %v with %v", i, q.Scope, got.Refs[i], got.Scores[i], c.Ref, c.Key)
+			}
+		}
+		return len(best), nil
+	}
+	if got.Scores != nil || q.Approximate && len(got.Cosines) != len(got.Refs) {
+		w.t.Fatalf("%d records of %+v have %d scores and %d cosines", len(got.Refs), q.Scope, len(got.Scores), len(got.Cosines))
+	}
 	for i, c := range all {
 		if i < q.K && !slices.Contains(got.Refs, c.Ref) {
 			w.t.Fatalf("%v, number %d of %+v, is no candidate of %v", c.Ref, i, q.Scope, got.Refs)
@@ -449,7 +465,12 @@ func (w *codesWorld) ask(view *sqlite.View, agent string) error {
 	if err := w.askBlocks(view, w.blockQuery(scope, 7)); err != nil {
 		return err
 	}
-	_, err := w.askRecords(view, RecordQuery{Model: w.model, Scope: scope, Vector: w.vector(7), K: 3})
+	q := RecordQuery{Model: w.model, Scope: scope, Vector: w.vector(7), K: 3}
+	if _, err := w.askRecords(view, q); err != nil {
+		return err
+	}
+	q.Approximate = true
+	_, err := w.askRecords(view, q)
 	return err
 }
 

@@ -131,7 +131,7 @@ func (p *pages) close() error {
 func (m *maker) draft(model codedModel, kind layout.Kind, run uint64) *draft {
 	return &draft{
 		dir: m.dir, run: run, maxSegment: m.c.segmentBytes, maxValues: m.c.valueBytes,
-		spec: layout.Spec{Source: m.next.source(model), Kind: kind, Lean: kind == layout.Signs && m.next.Lean, Sequence: m.next.Sequence, Lineage: m.next.Lineage},
+		spec: layout.Spec{Source: m.next.source(model), Kind: kind, Lean: m.next.Lean, Sequence: m.next.Sequence, Lineage: m.next.Lineage},
 		number: func() uint32 {
 			m.next.NextFile++
 			return m.next.NextFile

@@ -126,7 +126,11 @@ func (h *history) give(ref memory.Ref) {
 	m := rapid.SampledFrom(h.models).Draw(h.r, "model")
 	what := rapid.IntRange(1, 3).Draw(h.r, "what")
 	if what&1 != 0 {
-		h.embed(h.agent[ref], m.ID, ref, vectorOfWidth(h.number(), m.Dims))
+		v := vectorOfWidth(h.number(), m.Dims)
+		if rapid.IntRange(0, 7).Draw(h.r, "zero") == 0 {
+			clear(v)
+		}
+		h.embed(h.agent[ref], m.ID, ref, v)
 	}
 	if what&2 != 0 {
 		n := rapid.IntRange(2, 6).Draw(h.r, "blocks")
@@ -179,7 +183,7 @@ func (h *history) questions(view *sqlite.View) error {
 	if err := h.askBlocks(view, q); err != nil {
 		return err
 	}
-	_, err := h.askRecords(view, RecordQuery{Model: m.ID, Scope: scope, Vector: v, Only: only, K: rapid.IntRange(1, 4).Draw(h.r, "k")})
+	_, err := h.askRecords(view, RecordQuery{Model: m.ID, Scope: scope, Vector: v, Only: only, K: rapid.IntRange(1, 4).Draw(h.r, "k"), Approximate: rapid.Bool().Draw(h.r, "approximate")})
 	return err
 }
 

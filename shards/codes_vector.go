@@ -7,11 +7,12 @@ import (
 )
 
 // vectorCode is a record vector v as the scanner compares it: v = scale × code,
-// with an error.
+// with an error, and v itself, which is the caller's.
 type vectorCode struct {
-	code  []byte
-	scale float32
-	bound float32
+	vector []float32
+	code   []byte
+	scale  float32
+	bound  float32
 }
 
 // encodeRecord makes the int8 code of a record's vector. For a query w of length 1
@@ -36,9 +37,9 @@ func encodeRecord(v []float32) vectorCode {
 	// The sums above are rounded too.
 	bound = float64(bound*(1+1e-9)) + 1e-12
 	if !(bound < math.MaxFloat32) {
-		return vectorCode{make([]byte, len(v)), 0, math.MaxFloat32}
+		return vectorCode{v, make([]byte, len(v)), 0, math.MaxFloat32}
 	}
-	return vectorCode{code, scale, math.Nextafter32(float32(bound), math.MaxFloat32)}
+	return vectorCode{v, code, scale, math.Nextafter32(float32(bound), math.MaxFloat32)}
 }
 
 // encodeQuery makes the code of a query's direction, and what it leaves out; ok is

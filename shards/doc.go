@@ -41,7 +41,7 @@
 // came since the files, so that a snapshot that it has passed is answered only when
 // nothing of the scope changed in between; agents whose names have one key are
 // refused; what is not held in full is not answered at all ([ErrNotBuilt]), and the
-// caller answers in the process, with the same bytes; and no int8 row is written
+// caller answers in the process, with the same bytes; and no vector is written
 // again but to erase one, or because most of its file is of no use.
 //
 // It refuses to rank, to know scopes by name, to answer from a guess, and to

@@ -35,7 +35,7 @@ that are there answer until the new ones are whole; for so long both take room o
 the disk. It needs a scanner.`, "  recalld index rebuild", "building", nil),
 		a.changeIndexCommand(coordinator.IndexCompact, "Merge the files of codes and leave dead rows out",
 			`Merge the files of block codes and record vectors and leave replaced and deleted
-rows out. The int8 vectors of blocks are not written again, except those in files
+rows out. The vectors of blocks and records are not written again, except those in files
 of which most is of no use. It needs a scanner.`, "  recalld index compact --json", "compacting", nil),
 	)
 	return c
@@ -104,7 +104,7 @@ func (a *app) changeIndexCommand(action, short, long, example, title string, rep
 func writeIndexReport(w io.Writer, request coordinator.IndexRequest, r *coordinator.IndexReport) {
 	switch {
 	case request.Action == coordinator.IndexCompact:
-		fmt.Fprintf(w, "%d files, before %d; %d dead rows left out, %d bytes of codes written, %d of int8 vectors copied\n", r.FilesAfter, r.FilesBefore, r.DeadRows, r.CodeBytes, r.ValueBytes)
+		fmt.Fprintf(w, "%d files, before %d; %d dead rows left out, %d bytes of codes written, %d of vectors copied\n", r.FilesAfter, r.FilesBefore, r.DeadRows, r.CodeBytes, r.ValueBytes)
 	case request.Action == coordinator.IndexVerify && len(r.Damaged) == 0:
 		if r.Index.Codes.Scanner == coordinator.ScannerOff {
 			fmt.Fprintf(w, "every checksum is right, of %d files of words; without a scanner no file of codes was read\n", r.Index.Words.Files)
@@ -148,7 +148,7 @@ func writeIndex(w io.Writer, s *coordinator.IndexState) {
 	if c.Generation == 0 && !c.Building {
 		progress = "; nothing to build yet"
 	}
-	fmt.Fprintf(w, "codes  %d of %d cells%s; generation %d, %d files, %d bytes (%d of int8 vectors)\n", c.Built, c.Total, progress, c.Generation, c.Files, c.Bytes, c.ValueBytes)
+	fmt.Fprintf(w, "codes  %d of %d cells%s; generation %d, %d files, %d bytes (%d of vectors)\n", c.Built, c.Total, progress, c.Generation, c.Files, c.Bytes, c.ValueBytes)
 	scanner := "no process runs"
 	if c.Process != nil {
 		scanner = fmt.Sprintf("the scanner %d, %d behind", c.Applied, c.Lag)

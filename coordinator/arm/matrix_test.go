@@ -178,7 +178,7 @@ func direct(view *sqlite.View, q Query) ([]memory.Candidate, error) {
 	var all []memory.Candidate
 	for _, c := range cells {
 		err := view.Vectors(q.Vectors[0].Model, []int64{c.ID}, func(ref memory.Ref, _ int64, values []float32) error {
-			all = append(all, memory.Candidate{Ref: ref, Key: float64(Dot(q.Vectors[0].Vector, values))})
+			all = append(all, memory.Candidate{Ref: ref, Key: float64(memory.Dot(q.Vectors[0].Vector, values))})
 			return nil
 		})
 		if err != nil {

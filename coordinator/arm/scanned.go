@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"recalld/memory"
 	"recalld/scanner/client"
 	"recalld/shards"
 	"recalld/sqlite"
@@ -112,13 +113,14 @@ func products(found []shards.BlockHit) []Product {
 // same; then every vector is read.
 const mostNear = 20_000
 
-// scan ranks the records that the scanner says can be among the best, by their
-// float32 vectors from the file (DECISIONS 20). One more than the depth is asked
-// for, which tells whether the depth cut any. ok is false when the scanner has no
-// answer; then r has only what is to be said of that.
+// scan ranks the records that the scanner says are the best, or can be: by its
+// scores, or where it has none by their float32 vectors from the file (DECISIONS
+// 20). One more than the depth is asked for, which tells whether the depth cut any.
+// ok is false when the scanner has no answer; then r has only what is to be said of
+// that.
 func (v *Vector) scan(ctx context.Context, view *sqlite.View, m ModelVector, q Query, only *Subset) (r ranked, ok bool, err error) {
 	a, err := v.scanner.Records(ctx, view, shards.RecordQuery{
-		Model: m.Model, Scope: q.Scope, Vector: m.Vector, K: q.Depth + 1, Only: only.only(), Most: mostNear, Batch: q.Batch,
+		Model: m.Model, Scope: q.Scope, Vector: m.Vector, K: q.Depth + 1, Only: only.only(), Most: mostNear, Approximate: q.Approximate, Batch: q.Batch,
 	})
 	if err != nil {
 		r.note, err = instead(ctx, err, q.Patient)
@@ -130,18 +132,25 @@ func (v *Vector) scan(ctx context.Context, view *sqlite.View, m ModelVector, q Q
 	if q.Approximate {
 		return v.approximate(ctx, q, a)
 	}
+	best := newTop(q.Depth)
+	if len(a.Scores) > 0 && len(a.Scores) == len(a.Refs) {
+		for i, ref := range a.Refs {
+			r.take(best, q, ref, float64(a.Scores[i]))
+		}
+		r.best, r.scanned = best.sorted(), a.Scanned
+		return r, true, nil
+	}
 	vectors, err := view.VectorsOf(m.Model, a.Refs)
 	if err != nil {
 		return r, false, err
 	}
-	best := newTop(q.Depth)
 	for _, ref := range a.Refs {
 		vector := vectors[ref]
 		if len(vector) != len(m.Vector) {
 			r.note, err = instead(ctx, fmt.Errorf("%w: it has a record that has no vector", client.ErrRefused), q.Patient)
 			return ranked{note: r.note}, false, err
 		}
-		r.take(best, q, ref, float64(Dot(m.Vector, vector)))
+		r.take(best, q, ref, float64(memory.Dot(m.Vector, vector)))
 	}
 	r.best, r.scanned = best.sorted(), a.Scanned
 	return r, true, nil

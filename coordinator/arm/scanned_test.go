@@ -118,6 +118,12 @@ func TestBoundWithoutTheScanner(t *testing.T) {
 // binary.
 func openCodes(t testing.TB, store *sqlite.Store, folder string) *shards.Codes {
 	t.Helper()
+	return openCodesWith(t, store, shards.CodesOptions{Folder: folder})
+}
+
+// openCodesWith is openCodes with other options.
+func openCodesWith(t testing.TB, store *sqlite.Store, o shards.CodesOptions) *shards.Codes {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +132,8 @@ func openCodes(t testing.TB, store *sqlite.Store, folder string) *shards.Codes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codes, err := shards.OpenCodes(t.Context(), store, shards.CodesOptions{Folder: folder, Command: []string{program}, Runtime: sockets})
+	o.Command, o.Runtime = []string{program}, sockets
+	codes, err := shards.OpenCodes(t.Context(), store, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,11 +183,18 @@ func (w within) Records(ctx context.Context, view *sqlite.View, q shards.RecordQ
 	return a, err
 }
 
-// DECISIONS 2, 4, 20: the records that the scanner names have the whole ranking
-// among them, whatever was stored, rewritten, moved, embedded and deleted since its
-// files were made: the arm gives what all vectors of the scope give, with the same
-// word on whether the depth cut any.
+// DECISIONS 2, 4, 20: the scanner's scores are those of the vectors in the file, and
+// where it has no vectors the records that it names have the whole ranking among
+// them, whatever was stored, rewritten, moved, embedded and deleted since its files
+// were made: the arm gives what all vectors of the scope give, with the same word on
+// whether the depth cut any.
 func TestScannedVectorsEqualTheFile(t *testing.T) {
+	for _, lean := range []bool{false, true} {
+		t.Run(fmt.Sprint("lean ", lean), func(t *testing.T) { scannedVectorsEqualTheFile(t, lean) })
+	}
+}
+
+func scannedVectorsEqualTheFile(t *testing.T, lean bool) {
 	dir := t.TempDir()
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -196,7 +210,7 @@ func TestScannedVectorsEqualTheFile(t *testing.T) {
 		if _, err := w.store.StoreMemories(context.Background(), []sqlite.NewMemory{first}); err != nil {
 			rt.Fatal(err)
 		}
-		codes := openCodes(t, w.store, filepath.Join(folder, "codes"))
+		codes := openCodesWith(t, w.store, shards.CodesOptions{Folder: filepath.Join(folder, "codes"), Lean: lean})
 		defer codes.Close()
 		scanned, local := NewVector(NewMatrices(0), within{t, codes}), NewVector(NewMatrices(0), nil)
 		for range rapid.IntRange(1, 5).Draw(rt, "rounds") {
@@ -233,6 +247,44 @@ func TestScannedVectorsEqualTheFile(t *testing.T) {
 			}
 		}
 	})
+}
+
+// scored answers for records that no store has.
+type scored struct {
+	Scanner
+	answer shards.RecordAnswer
+}
+
+func (s scored) Records(context.Context, *sqlite.View, shards.RecordQuery) (shards.RecordAnswer, error) {
+	return s.answer, nil
+}
+
+// DECISIONS 2, 20: scores of the scanner decide, and no vector is read for them; the
+// floor and the depth are applied to them as to vectors. With scores of some records
+// alone the vectors decide.
+func TestScannedScoresDecide(t *testing.T) {
+	s := newShelf(t, 512)
+	s.add(t, "one", block{3, .5}, block{4, .5})
+	ref := func(id int64) memory.Ref { return memory.Ref{Kind: memory.KindMemory, ID: id} }
+	answer := shards.RecordAnswer{Refs: []memory.Ref{ref(70), ref(40), ref(60)}, Scores: []float32{.75, .5, .5}, Scanned: 9}
+	q := Query{Scope: memory.Scope{Agent: "mia"}, Vectors: s.search(200).Vectors, Depth: 2, Floor: -1}
+	all := []memory.Candidate{{Ref: ref(70), Key: .75}, {Ref: ref(40), Key: .5}}
+	for _, c := range []struct {
+		floor     float64
+		want      []memory.Candidate
+		truncated bool
+	}{{-1, all, true}, {.5, all, true}, {.6, all[:1], false}} {
+		q.Floor = c.floor
+		got, err := NewVector(NewMatrices(0), scored{answer: answer}).Search(t.Context(), s.view(t), q)
+		if err != nil || !slices.Equal(got.Candidates, c.want) || got.Truncated != c.truncated || got.Scanned != 9 || len(got.Degraded) > 0 {
+			t.Errorf("floor %v: %+v, %v", c.floor, got, err)
+		}
+	}
+	answer.Scores = answer.Scores[:2]
+	got, err := NewVector(NewMatrices(0), scored{answer: answer}).Search(t.Context(), s.view(t), q)
+	if err != nil || len(got.Degraded) != 1 || got.Degraded[0].Reason != ReasonScanner {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
 
 // lacking has no vector of one of the rows that it finds.

@@ -108,7 +108,7 @@ func (v *Vector) rank(ctx context.Context, view *sqlite.View, m ModelVector, q Q
 				return
 			}
 			r.scanned++
-			r.take(best, q, ref, float64(Dot(m.Vector, vector)))
+			r.take(best, q, ref, float64(memory.Dot(m.Vector, vector)))
 		})
 		if err != nil {
 			return r, err

@@ -26,7 +26,7 @@ func newIndexCollector(service coordinator.Service) *indexCollector {
 	return &indexCollector{
 		service:     service,
 		files:       desc("index_files", "Derived files, of words or of codes.", "kind"),
-		bytes:       desc("index_bytes", "Bytes of derived files; those of codes hold those of values, the int8 vectors of blocks.", "kind"),
+		bytes:       desc("index_bytes", "Bytes of derived files; those of codes hold those of values, the vectors of blocks and records.", "kind"),
 		rows:        desc("index_rows", "Rows in derived files: records for words; blocks and record vectors for codes.", "kind"),
 		dead:        desc("index_dead_rows", "Rows of codes in files that were replaced or deleted."),
 		recent:      desc("index_recent_rows", "Rows that are searched and not in files yet.", "kind"),

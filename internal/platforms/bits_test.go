@@ -245,7 +245,7 @@ func (c *corpus) nearest(backend string) func(question string) []memory.Candidat
 		var rows []memory.Candidate
 		for i, item := range c.items {
 			if item.Type != "profile" {
-				rows = append(rows, memory.Candidate{Ref: refOf(i, item), Key: float64(arm.Dot(query, documents[i]))})
+				rows = append(rows, memory.Candidate{Ref: refOf(i, item), Key: float64(memory.Dot(query, documents[i]))})
 			}
 		}
 		return best(rows)

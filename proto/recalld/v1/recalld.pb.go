@@ -5515,7 +5515,7 @@ type CodeState struct {
 	Lag           int64                  `protobuf:"varint,5,opt,name=lag,proto3" json:"lag,omitempty"`           // changes of the store after that
 	Files         int64                  `protobuf:"varint,6,opt,name=files,proto3" json:"files,omitempty"`
 	Bytes         int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	ValueBytes    int64                  `protobuf:"varint,8,opt,name=value_bytes,json=valueBytes,proto3" json:"value_bytes,omitempty"` // of these, int8 vectors of blocks
+	ValueBytes    int64                  `protobuf:"varint,8,opt,name=value_bytes,json=valueBytes,proto3" json:"value_bytes,omitempty"` // of these, vectors: int8 of blocks, float32 of records
 	Rows          int64                  `protobuf:"varint,9,opt,name=rows,proto3" json:"rows,omitempty"`                               // in files
 	Dead          int64                  `protobuf:"varint,10,opt,name=dead,proto3" json:"dead,omitempty"`                              // of these, replaced or deleted
 	DeltaRows     int64                  `protobuf:"varint,11,opt,name=delta_rows,json=deltaRows,proto3" json:"delta_rows,omitempty"`   // beside the files

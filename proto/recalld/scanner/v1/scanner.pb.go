@@ -448,7 +448,7 @@ func (x *Segment) GetDead() []byte {
 	return nil
 }
 
-// Values is the file of int8 rows that a number stands for.
+// Values is the file of int8 rows, or of float32 vectors, that a number stands for.
 type Values struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Model         int64                  `protobuf:"varint,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -844,7 +844,9 @@ type VectorChange struct {
 	// Value of one step of the code: the vector is about scale × code.
 	Scale float32 `protobuf:"fixed32,5,opt,name=scale,proto3" json:"scale,omitempty"`
 	// At least the length of what the code leaves out of the unit vector.
-	Bound         float32 `protobuf:"fixed32,6,opt,name=bound,proto3" json:"bound,omitempty"`
+	Bound float32 `protobuf:"fixed32,6,opt,name=bound,proto3" json:"bound,omitempty"`
+	// The vector itself, empty when it is not known.
+	Vector        []float32 `protobuf:"fixed32,7,rep,packed,name=vector,proto3" json:"vector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -919,6 +921,13 @@ func (x *VectorChange) GetBound() float32 {
 		return x.Bound
 	}
 	return 0
+}
+
+func (x *VectorChange) GetVector() []float32 {
+	if x != nil {
+		return x.Vector
+	}
+	return nil
 }
 
 type ApplyRequest struct {
@@ -1492,6 +1501,8 @@ func (x *ScanReply) GetOver() bool {
 	return false
 }
 
+// RankRequest asks for the k nearest records. Without a vector, or where that of
+// some record that could be one of them is not held, the reply has all of these.
 type RankRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The state must be complete at least up to this change.
@@ -1506,10 +1517,13 @@ type RankRequest struct {
 	K uint32 `protobuf:"varint,7,opt,name=k,proto3" json:"k,omitempty"`
 	// Absent: every record.
 	Only *Only `protobuf:"bytes,8,opt,name=only,proto3,oneof" json:"only,omitempty"`
-	// Records above which the answer is `over` and has no references, 0 for none.
+	// Records above which the answer is `over` and has no references, 0 for none. It
+	// does not bound what is compared by the vectors themselves.
 	Most uint64 `protobuf:"varint,9,opt,name=most,proto3" json:"most,omitempty"`
 	// The lane of maintenance: one at a time, behind everything else.
-	Batch         bool `protobuf:"varint,10,opt,name=batch,proto3" json:"batch,omitempty"`
+	Batch bool `protobuf:"varint,10,opt,name=batch,proto3" json:"batch,omitempty"`
+	// The query itself, empty when it is not to be compared.
+	Vector        []float32 `protobuf:"fixed32,11,rep,packed,name=vector,proto3" json:"vector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1614,18 +1628,29 @@ func (x *RankRequest) GetBatch() bool {
 	return false
 }
 
+func (x *RankRequest) GetVector() []float32 {
+	if x != nil {
+		return x.Vector
+	}
+	return nil
+}
+
 type RankReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	State *State                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// Every record whose cosine could be among the k highest of the scope's live
-	// records that take part, in the order of records.
+	// records that take part, in the order of records. With scores: the k highest by
+	// these, the highest first, equal ones in the order of records.
 	Refs []*Ref `protobuf:"bytes,2,rep,name=refs,proto3" json:"refs,omitempty"`
 	// Live records that take part.
 	RowsScanned uint64 `protobuf:"varint,3,opt,name=rows_scanned,json=rowsScanned,proto3" json:"rows_scanned,omitempty"`
 	Over        bool   `protobuf:"varint,4,opt,name=over,proto3" json:"over,omitempty"`
 	// Of each reference the cosine by int8 alone, -1 to 1: the middle of the bounds
-	// that it lies between, and 0 where they tell nothing.
-	Cosines       []float32 `protobuf:"fixed32,5,rep,packed,name=cosines,proto3" json:"cosines,omitempty"`
+	// that it lies between, and 0 where they tell nothing. None where a vector was
+	// given.
+	Cosines []float32 `protobuf:"fixed32,5,rep,packed,name=cosines,proto3" json:"cosines,omitempty"`
+	// Of each reference the inner product of its vector and the query in float32.
+	Scores        []float32 `protobuf:"fixed32,6,rep,packed,name=scores,proto3" json:"scores,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1691,6 +1716,13 @@ func (x *RankReply) GetOver() bool {
 func (x *RankReply) GetCosines() []float32 {
 	if x != nil {
 		return x.Cosines
+	}
+	return nil
+}
+
+func (x *RankReply) GetScores() []float32 {
+	if x != nil {
+		return x.Scores
 	}
 	return nil
 }
@@ -2074,14 +2106,15 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\x05model\x18\x01 \x01(\x03R\x05model\x12,\n" +
 	"\x04cell\x18\x02 \x01(\v2\x18.recalld.scanner.v1.CellR\x04cell\x12)\n" +
 	"\x03ref\x18\x03 \x01(\v2\x17.recalld.scanner.v1.RefR\x03ref\x121\n" +
-	"\x06blocks\x18\x04 \x03(\v2\x19.recalld.scanner.v1.BlockR\x06blocks\"\xbd\x01\n" +
+	"\x06blocks\x18\x04 \x03(\v2\x19.recalld.scanner.v1.BlockR\x06blocks\"\xd5\x01\n" +
 	"\fVectorChange\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\x03R\x05model\x12,\n" +
 	"\x04cell\x18\x02 \x01(\v2\x18.recalld.scanner.v1.CellR\x04cell\x12)\n" +
 	"\x03ref\x18\x03 \x01(\v2\x17.recalld.scanner.v1.RefR\x03ref\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\fR\x04code\x12\x14\n" +
 	"\x05scale\x18\x05 \x01(\x02R\x05scale\x12\x14\n" +
-	"\x05bound\x18\x06 \x01(\x02R\x05bound\"\xbc\x01\n" +
+	"\x05bound\x18\x06 \x01(\x02R\x05bound\x12\x16\n" +
+	"\x06vector\x18\a \x03(\x02R\x06vector\"\xbc\x01\n" +
 	"\fApplyRequest\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -2131,7 +2164,7 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1a.recalld.scanner.v1.AnswerR\aanswers\x12!\n" +
 	"\frows_scanned\x18\x03 \x01(\x04R\vrowsScanned\x12\x1b\n" +
 	"\trows_read\x18\x04 \x01(\x04R\browsRead\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\bR\x04over\"\xa4\x02\n" +
+	"\x04over\x18\x05 \x01(\bR\x04over\"\xbc\x02\n" +
 	"\vRankRequest\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x03R\x05model\x12/\n" +
@@ -2143,14 +2176,16 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\x04only\x18\b \x01(\v2\x18.recalld.scanner.v1.OnlyH\x00R\x04only\x88\x01\x01\x12\x12\n" +
 	"\x04most\x18\t \x01(\x04R\x04most\x12\x14\n" +
 	"\x05batch\x18\n" +
-	" \x01(\bR\x05batchB\a\n" +
-	"\x05_only\"\xba\x01\n" +
+	" \x01(\bR\x05batch\x12\x16\n" +
+	"\x06vector\x18\v \x03(\x02R\x06vectorB\a\n" +
+	"\x05_only\"\xd2\x01\n" +
 	"\tRankReply\x12/\n" +
 	"\x05state\x18\x01 \x01(\v2\x19.recalld.scanner.v1.StateR\x05state\x12+\n" +
 	"\x04refs\x18\x02 \x03(\v2\x17.recalld.scanner.v1.RefR\x04refs\x12!\n" +
 	"\frows_scanned\x18\x03 \x01(\x04R\vrowsScanned\x12\x12\n" +
 	"\x04over\x18\x04 \x01(\bR\x04over\x12\x18\n" +
-	"\acosines\x18\x05 \x03(\x02R\acosines\"\x0e\n" +
+	"\acosines\x18\x05 \x03(\x02R\acosines\x12\x16\n" +
+	"\x06scores\x18\x06 \x03(\x02R\x06scores\"\x0e\n" +
 	"\fStatsRequest\"\xac\x06\n" +
 	"\n" +
 	"StatsReply\x12/\n" +

@@ -43,7 +43,8 @@ type ScannerClient interface {
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*StateReply, error)
 	// Scan finds the nearest blocks and records of a scope.
 	Scan(ctx context.Context, in *ScanRequest, opts ...grpc.CallOption) (*ScanReply, error)
-	// Rank finds every record vector of a scope that could be among the nearest.
+	// Rank finds the nearest record vectors of a scope, or every one that could be
+	// among them.
 	Rank(ctx context.Context, in *RankRequest, opts ...grpc.CallOption) (*RankReply, error)
 	Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (*StatsReply, error)
 }
@@ -129,7 +130,8 @@ type ScannerServer interface {
 	Apply(context.Context, *ApplyRequest) (*StateReply, error)
 	// Scan finds the nearest blocks and records of a scope.
 	Scan(context.Context, *ScanRequest) (*ScanReply, error)
-	// Rank finds every record vector of a scope that could be among the nearest.
+	// Rank finds the nearest record vectors of a scope, or every one that could be
+	// among them.
 	Rank(context.Context, *RankRequest) (*RankReply, error)
 	Stats(context.Context, *StatsRequest) (*StatsReply, error)
 	mustEmbedUnimplementedScannerServer()

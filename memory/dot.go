@@ -1,4 +1,4 @@
-package arm
+package memory
 
 // Dot is the inner product of two vectors of equal length in float32, with four
 // accumulators in a fixed order and every product rounded before it is added,
