@@ -182,8 +182,9 @@ func (w *boundWorker) scan(from, to int) {
 		n := min(boundRows, to-from)
 		dots := w.dots[:len(w.targets)*n]
 		w.job.Values.dotsTogether(w.job.Path, from, w.codes, dots)
+		scale, e := w.job.highest(from, from+n)
 		for i := range w.targets {
-			w.targets[i].take(w.job, from, dots[i*n:(i+1)*n])
+			w.targets[i].take(w.job, from, dots[i*n:(i+1)*n], scale, e)
 		}
 	}
 	for i := range w.targets {
@@ -191,13 +192,57 @@ func (w *boundWorker) scan(from, to int) {
 	}
 }
 
-func (t *boundTarget) take(j *BoundJob, from int, dots []int32) {
+// highest returns the highest Scale and Error of some rows, or what is not a
+// number when one of them is not, or is a negative Scale.
+func (j *BoundJob) highest(from, to int) (scale, e float32) {
+	errs := j.Error[from:to]
+	for i, one := range j.Scale[from:to] {
+		if !(one >= 0) || math.IsNaN(float64(errs[i])) {
+			return float32(math.NaN()), 0
+		}
+		if one > scale {
+			scale = one
+		}
+		if errs[i] > e {
+			e = errs[i]
+		}
+	}
+	return scale, e
+}
+
+// cosine returns the middle and half the width of the range in which the cosine of
+// a row lies.
+func (q *BoundQuery) cosine(dot int32, scale, e float32) (estimate, width float64) {
+	estimate = float64(float64(float64(dot)*float64(scale)) * q.Scale)
+	return estimate, float64(e) + q.Error + float64(float64(e)*q.Error)
+}
+
+// leastDot returns a dot product below which no row can reach the floor, given the
+// highest scale and error that it can have. What is added and multiplied grows
+// with each of the three, and so does what it is rounded to.
+func (q *BoundQuery) leastDot(scale, e float32, floor float64) int32 {
+	_, width := q.cosine(0, scale, e)
+	least := (floor - width) / float64(float64(scale)*q.Scale)
+	if !(least >= 1 && least <= math.MaxInt32 && q.Error >= 0) {
+		return math.MinInt32
+	}
+	if below, _ := q.cosine(int32(least)-1, scale, e); !(below+width < floor) {
+		return math.MinInt32
+	}
+	return int32(least)
+}
+
+// take keeps the rows whose Most reaches the floor. Of most of them the dot product
+// alone says that it does not.
+func (t *boundTarget) take(j *BoundJob, from int, dots []int32, scale, e float32) {
 	floor := max(t.lows.kth(), t.shared.load())
+	least := t.query.leastDot(scale, e, floor)
 	for i, dot := range dots {
+		if dot < least {
+			continue
+		}
 		row := from + i
-		estimate := float64(float64(float64(dot)*float64(j.Scale[row])) * t.query.Scale)
-		e := float64(j.Error[row])
-		width := e + t.query.Error + float64(e*t.query.Error)
+		estimate, width := t.query.cosine(dot, j.Scale[row], j.Error[row])
 		if estimate+width < floor || !j.Live.Has(row) {
 			continue
 		}

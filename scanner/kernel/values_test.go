@@ -330,6 +330,21 @@ func TestUnknownErrorsKeepRows(t *testing.T) {
 	if err != nil || len(got) != 4 {
 		t.Errorf("got %v, %v", got, err)
 	}
+	// Nor is it passed over for its low product, when others are known to be high.
+	const rows, unknown = 4 * boundRows, 3*boundRows + 5
+	job = BoundJob{Values: Values{Dims: 1, Stride: 1, Data: make([]byte, rows)}, To: rows, Query: []byte{1}, QueryScale: 1, K: 1,
+		Scale: slices.Repeat([]float32{1}, rows), Error: slices.Repeat([]float32{.5}, rows)}
+	job.Values.Data[0] = 9
+	for what, row := range map[string]struct {
+		scale, err float32
+		code       byte
+	}{"error": {1, nan, 0}, "scale": {nan, .5, 0}, "negative scale": {-1, .5, 0xf7}, "high error": {1, 20, 0}, "high scale": {9, .5, 1}} {
+		job.Scale[unknown], job.Error[unknown], job.Values.Data[unknown] = row.scale, row.err, row.code
+		got, err := BoundScan(context.Background(), job, 1)
+		if err != nil || len(got) != 2 || got[0].Row != 0 || got[1].Row != unknown {
+			t.Errorf("%s: got %v, %v", what, got, err)
+		}
+	}
 }
 
 func TestBoundScanRefusesAndEnds(t *testing.T) {
