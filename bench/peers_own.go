@@ -88,22 +88,24 @@ func (s *peerSet) signQueries(from, count int) (queries []kernel.Query) {
 	return queries
 }
 
-// rank answers one query after the other: int8 codes say which rows could be among
-// the nearest, float32 decides.
+// rank answers up to eight queries in one pass: int8 codes say which rows could be
+// among the nearest, float32 decides.
 func (p *kernelPeer) rank(ctx context.Context, from, count, threads int) (took time.Duration, answers []peerAnswer, err error) {
 	start := p.clock()
-	for q := from; q < from+count; q++ {
-		ask := p.asks[q]
-		candidates, err := kernel.BoundScan(ctx, kernel.BoundJob{Values: p.values, To: p.set.rows, Query: ask.code, K: p.set.k, Scale: p.scale, Error: p.bound,
-			QueryScale: float64(ask.scale), QueryError: float64(ask.bound), Path: kernel.Best()}, threads)
-		if err != nil {
-			return 0, nil, err
-		}
+	job := kernel.BoundJob{Values: p.values, To: p.set.rows, Scale: p.scale, Error: p.bound, Path: kernel.Best()}
+	for _, ask := range p.asks[from : from+count] {
+		job.Queries = append(job.Queries, kernel.BoundQuery{Code: ask.code, K: p.set.k, Scale: float64(ask.scale), Error: float64(ask.bound)})
+	}
+	found, err := kernel.BoundScans(ctx, job, threads)
+	if err != nil {
+		return 0, nil, err
+	}
+	for i, candidates := range found {
 		rows := make([]int64, len(candidates))
-		for i, c := range candidates {
-			rows[i] = int64(c.Row)
+		for j, c := range candidates {
+			rows[j] = int64(c.Row)
 		}
-		answers = append(answers, p.set.decide(q, rows))
+		answers = append(answers, p.set.decide(from+i, rows))
 	}
 	return p.clock().Sub(start), answers, nil
 }

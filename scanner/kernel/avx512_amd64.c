@@ -144,6 +144,37 @@ TARGET static void dots(const int8_t *values, size_t dims, size_t stride, const 
         out[i] = dot(row_at(values, dims, stride, rows, count, i), query, dims, sum);
 }
 
+// One row and as many queries as are known in advance: dot for each of them.
+TARGET INLINE void row_dots(const size_t query_count, const int8_t *row, const int8_t *queries, size_t dims,
+                            const int32_t *query_sums, size_t count, int32_t *out)
+{
+    const __m512i sign = _mm512_set1_epi8(-128);
+    __m512i sums[8];
+    for (size_t q = 0; q < query_count; q++)
+        sums[q] = _mm512_setzero_si512();
+    for (size_t i = 0; i < dims; i += 64) {
+        __mmask64 lanes = lanes_from(i, dims);
+        __m512i x = _mm512_xor_si512(_mm512_maskz_loadu_epi8(lanes, row + i), sign);
+#pragma GCC unroll 8
+        for (size_t q = 0; q < query_count; q++)
+            sums[q] = _mm512_dpbusd_epi32(sums[q], x, _mm512_maskz_loadu_epi8(lanes, queries + q * dims + i));
+    }
+    for (size_t q = 0; q < query_count; q++)
+        out[q * count] = _mm512_reduce_add_epi32(sums[q]) - 128 * query_sums[q];
+}
+
+TARGET static void dots_together(const int8_t *values, size_t dims, size_t stride, size_t count, const int8_t *queries,
+                                 size_t query_count, int32_t *out)
+{
+    int32_t sums[8];
+    for (size_t q = 0; q < query_count; q++)
+        sums[q] = component_sum(queries + q * dims, dims);
+    for (size_t i = 0; i < count; i++) {
+        const int8_t *row = row_at(values, dims, stride, NULL, count, i);
+        FOR_QUERIES(query_count, row_dots, row, queries, dims, sums, count, out + i)
+    }
+}
+
 TARGET static void norms(const int8_t *values, size_t dims, size_t stride, const uint32_t *rows, size_t count,
                          int32_t *out)
 {
@@ -153,4 +184,4 @@ TARGET static void norms(const int8_t *values, size_t dims, size_t stride, const
     }
 }
 
-const instruction_set kernel_avx512 = {choose, read, dots, norms};
+const instruction_set kernel_avx512 = {choose, read, dots, dots_together, norms};

@@ -25,13 +25,22 @@ type BoundJob struct {
 	Values     Values
 	From, To   int // rows
 	Live       Live
-	Query      []byte
-	K          int // how many of the best rows will be wanted, 1 or more
 	Scale      []float32
 	Error      []float32 // 0 or more; as Scale, one for each row of Values
-	QueryScale float64
-	QueryError float64 // 0 or more
 	Path       Path
+	Queries    []BoundQuery // of [BoundScans]: 1 to [MaxQueries]
+	Query      []byte       // this and what follows are the one query of [BoundScan]
+	K          int
+	QueryScale float64
+	QueryError float64
+}
+
+// BoundQuery is one question of [BoundScans], as a [BoundJob] explains it.
+type BoundQuery struct {
+	Code  []byte // int8, as long as a row
+	K     int    // how many of the best rows will be wanted, 1 or more
+	Scale float64
+	Error float64 // 0 or more
 }
 
 // Candidate is a row that could be one of the best.
@@ -47,10 +56,21 @@ type Candidate struct {
 // with so many goroutines and waits for them; the context is looked at between
 // tiles. What does not fit is a *[memory.FieldError].
 func BoundScan(ctx context.Context, job BoundJob, threads int) ([]Candidate, error) {
+	job.Queries = []BoundQuery{{Code: job.Query, K: job.K, Scale: job.QueryScale, Error: job.QueryError}}
+	all, err := BoundScans(ctx, job, threads)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// BoundScans returns for each of Queries what [BoundScan] does for it alone. The
+// rows are read once for all of them.
+func BoundScans(ctx context.Context, job BoundJob, threads int) ([][]Candidate, error) {
 	if err := job.check(); err != nil {
 		return nil, err
 	}
-	return boundScan(ctx, &job, threads, TileRows)
+	return boundScans(ctx, &job, threads, TileRows)
 }
 
 func (j *BoundJob) check() error {
@@ -58,11 +78,20 @@ func (j *BoundJob) check() error {
 		return err
 	}
 	rows := j.Values.Rows()
-	if err := errors.Join(checkRange(j.From, j.To, rows), j.Live.check(rows), j.Values.checkQuery(j.Query)); err != nil {
+	if err := errors.Join(checkRange(j.From, j.To, rows), j.Live.check(rows)); err != nil {
 		return err
 	}
-	if j.K < 1 {
-		return &memory.FieldError{Field: "k", Problem: fmt.Sprintf("is %d", j.K), Limit: "1 or more", Next: "say how many rows are wanted"}
+	if len(j.Queries) < 1 || len(j.Queries) > MaxQueries {
+		return &memory.FieldError{Field: "queries", Problem: fmt.Sprintf("are %d", len(j.Queries)), Limit: fmt.Sprintf("1 to %d", MaxQueries),
+			Next: "make several passes"}
+	}
+	for _, q := range j.Queries {
+		if err := j.Values.checkQuery(q.Code); err != nil {
+			return err
+		}
+		if q.K < 1 {
+			return &memory.FieldError{Field: "k", Problem: fmt.Sprintf("is %d", q.K), Limit: "1 or more", Next: "say how many rows are wanted"}
+		}
 	}
 	if len(j.Scale) != rows || len(j.Error) != rows {
 		return &memory.FieldError{Field: "scale, error", Problem: fmt.Sprintf("are known of %d and %d rows", len(j.Scale), len(j.Error)),
@@ -71,22 +100,28 @@ func (j *BoundJob) check() error {
 	return nil
 }
 
-func boundScan(ctx context.Context, job *BoundJob, threads, tileRows int) ([]Candidate, error) {
+func boundScans(ctx context.Context, job *BoundJob, threads, tileRows int) ([][]Candidate, error) {
 	var next atomic.Int64
-	shared := newFloor()
+	codes := make([]byte, 0, len(job.Queries)*job.Values.Dims)
+	floors := make([]*floor, len(job.Queries))
+	for i, q := range job.Queries {
+		codes = append(codes, q.Code...)
+		floors[i] = newFloor()
+	}
 	tiles := (job.To - job.From + tileRows - 1) / tileRows
 	n := max(1, min(threads, tiles))
-	workers, errs := make([]boundWorker, n), make([]error, n)
+	workers, errs := make([]*boundWorker, n), make([]error, n)
 	var wait sync.WaitGroup
 	for i := range workers {
-		workers[i] = boundWorker{job: job, shared: shared, lows: lows{k: job.K}}
+		w := newBoundWorker(job, codes, floors)
+		workers[i] = w
 		wait.Go(func() {
 			for tile := int(next.Add(1)) - 1; tile < tiles; tile = int(next.Add(1)) - 1 {
 				if errs[i] = ctx.Err(); errs[i] != nil {
 					return
 				}
 				from := job.From + tile*tileRows
-				workers[i].scan(from, min(from+tileRows, job.To))
+				w.scan(from, min(from+tileRows, job.To))
 			}
 		})
 	}
@@ -94,54 +129,129 @@ func boundScan(ctx context.Context, job *BoundJob, threads, tileRows int) ([]Can
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	all := lows{k: job.K}
-	var candidates []Candidate
+	all := make([][]Candidate, len(job.Queries))
+	for i := range all {
+		all[i] = candidatesOf(workers, i)
+	}
+	return all, nil
+}
+
+// candidatesOf merges what the workers have found for one query.
+func candidatesOf(workers []*boundWorker, query int) (candidates []Candidate) {
+	all := lows{k: workers[0].targets[query].query.K}
 	for _, w := range workers {
-		candidates = append(candidates, w.candidates...)
+		candidates = append(candidates, w.targets[query].candidates...)
 	}
 	for _, c := range candidates {
 		all.push(c.Least)
 	}
 	candidates = slices.DeleteFunc(candidates, func(c Candidate) bool { return c.Most < all.kth() })
 	slices.SortFunc(candidates, func(a, b Candidate) int { return cmp.Compare(a.Row, b.Row) })
-	return candidates, nil
+	return candidates
 }
 
 type boundWorker struct {
-	job        *BoundJob
+	job     *BoundJob
+	codes   []byte // of all queries, one behind the other
+	targets []boundTarget
+	dots    []int32 // boundRows for each query
+}
+
+// boundTarget is where the candidates of one query go.
+type boundTarget struct {
+	query      BoundQuery
 	shared     *floor
 	lows       lows
 	candidates []Candidate
 	compactAt  int // this many candidates
-	dots       [1024]int32
+}
+
+// boundRows is how many rows are multiplied before any bound is looked at.
+const boundRows = 1024
+
+func newBoundWorker(job *BoundJob, codes []byte, floors []*floor) *boundWorker {
+	w := &boundWorker{job: job, codes: codes, targets: make([]boundTarget, len(job.Queries)), dots: make([]int32, len(job.Queries)*boundRows)}
+	for i, q := range job.Queries {
+		w.targets[i] = boundTarget{query: q, shared: floors[i], lows: lows{k: q.K}}
+	}
+	return w
 }
 
 func (w *boundWorker) scan(from, to int) {
-	for ; from < to; from += len(w.dots) {
-		dots := w.dots[:min(len(w.dots), to-from)]
-		w.job.Values.dots(w.job.Path, from, nil, w.job.Query, dots)
-		w.take(from, dots)
+	for ; from < to; from += boundRows {
+		n := min(boundRows, to-from)
+		dots := w.dots[:len(w.targets)*n]
+		w.job.Values.dotsTogether(w.job.Path, from, w.codes, dots)
+		scale, e := w.job.highest(from, from+n)
+		for i := range w.targets {
+			w.targets[i].take(w.job, from, dots[i*n:(i+1)*n], scale, e)
+		}
 	}
-	w.shared.lift(w.lows.kth())
+	for i := range w.targets {
+		w.targets[i].shared.lift(w.targets[i].lows.kth())
+	}
 }
 
-func (w *boundWorker) take(from int, dots []int32) {
-	j := w.job
-	floor := max(w.lows.kth(), w.shared.load())
+// highest returns the highest Scale and Error of some rows, or what is not a
+// number when one of them is not, or is a negative Scale.
+func (j *BoundJob) highest(from, to int) (scale, e float32) {
+	errs := j.Error[from:to]
+	for i, one := range j.Scale[from:to] {
+		if !(one >= 0) || math.IsNaN(float64(errs[i])) {
+			return float32(math.NaN()), 0
+		}
+		if one > scale {
+			scale = one
+		}
+		if errs[i] > e {
+			e = errs[i]
+		}
+	}
+	return scale, e
+}
+
+// cosine returns the middle and half the width of the range in which the cosine of
+// a row lies.
+func (q *BoundQuery) cosine(dot int32, scale, e float32) (estimate, width float64) {
+	estimate = float64(float64(float64(dot)*float64(scale)) * q.Scale)
+	return estimate, float64(e) + q.Error + float64(float64(e)*q.Error)
+}
+
+// leastDot returns a dot product below which no row can reach the floor, given the
+// highest scale and error that it can have. What is added and multiplied grows
+// with each of the three, and so does what it is rounded to.
+func (q *BoundQuery) leastDot(scale, e float32, floor float64) int32 {
+	_, width := q.cosine(0, scale, e)
+	least := (floor - width) / float64(float64(scale)*q.Scale)
+	if !(least >= 1 && least <= math.MaxInt32 && q.Error >= 0) {
+		return math.MinInt32
+	}
+	if below, _ := q.cosine(int32(least)-1, scale, e); !(below+width < floor) {
+		return math.MinInt32
+	}
+	return int32(least)
+}
+
+// take keeps the rows whose Most reaches the floor. Of most of them the dot product
+// alone says that it does not.
+func (t *boundTarget) take(j *BoundJob, from int, dots []int32, scale, e float32) {
+	floor := max(t.lows.kth(), t.shared.load())
+	least := t.query.leastDot(scale, e, floor)
 	for i, dot := range dots {
+		if dot < least {
+			continue
+		}
 		row := from + i
-		estimate := float64(float64(float64(dot)*float64(j.Scale[row])) * j.QueryScale)
-		e := float64(j.Error[row])
-		width := e + j.QueryError + float64(e*j.QueryError)
+		estimate, width := t.query.cosine(dot, j.Scale[row], j.Error[row])
 		if estimate+width < floor || !j.Live.Has(row) {
 			continue
 		}
-		w.candidates = append(w.candidates, Candidate{Row: uint32(row), Dot: dot, Least: estimate - width, Most: estimate + width})
-		w.lows.push(estimate - width)
-		floor = max(floor, w.lows.kth())
-		if len(w.candidates) >= w.compactAt {
-			w.candidates = slices.DeleteFunc(w.candidates, func(c Candidate) bool { return c.Most < floor })
-			w.compactAt = max(4096, 2*len(w.candidates))
+		t.candidates = append(t.candidates, Candidate{Row: uint32(row), Dot: dot, Least: estimate - width, Most: estimate + width})
+		t.lows.push(estimate - width)
+		floor = max(floor, t.lows.kth())
+		if len(t.candidates) >= t.compactAt {
+			t.candidates = slices.DeleteFunc(t.candidates, func(c Candidate) bool { return c.Most < floor })
+			t.compactAt = max(4096, 2*len(t.candidates))
 		}
 	}
 }

@@ -48,7 +48,13 @@ func TestNothingIsReadBehindTheEnd(t *testing.T) {
 			v := Values{Dims: dims, Stride: dims + 4, Data: atTheEdge(t, random(r, (rows-1)*(dims+4)+dims))}
 			query := atTheEdge(t, random(r, dims))
 			got := make([]int32, 1)
+			queries := atTheEdge(t, random(r, MaxQueries*dims))
+			together := make([]int32, MaxQueries*rows)
 			for _, p := range Paths() {
+				v.dotsTogether(p, 0, queries, together)
+				if last := together[len(together)-1]; int64(last) != naiveDot(v.Data[(rows-1)*v.Stride:], queries[(MaxQueries-1)*dims:]) {
+					t.Errorf("%s: together %d", p, last)
+				}
 				if err := v.Dots(p, []uint32{uint32(rows - 1)}, query, got); err != nil || int64(got[0]) != naiveDot(v.Data[(rows-1)*v.Stride:], query) {
 					t.Errorf("%s: got %d, %v", p, got[0], err)
 				}

@@ -103,6 +103,12 @@ void kernel_dots(int path, const int8_t *values, size_t dims, size_t stride, con
     kernel_set(path)->dots(values, dims, stride, rows, count, query, dots);
 }
 
+void kernel_dots_together(int path, const int8_t *values, size_t dims, size_t stride, size_t count,
+                          const int8_t *queries, size_t query_count, int32_t *dots)
+{
+    kernel_set(path)->dots_together(values, dims, stride, count, queries, query_count, dots);
+}
+
 void kernel_norms(int path, const int8_t *values, size_t dims, size_t stride, const uint32_t *rows, size_t count,
                   int32_t *norms)
 {

@@ -39,6 +39,12 @@ typedef uint64_t read_fn(const uint8_t *bytes, size_t count);
 typedef void dots_fn(const int8_t *values, size_t dims, size_t stride, const uint32_t *rows, size_t count,
                      const int8_t *query, int32_t *dots);
 
+// Writes dots[q * count + r], the dot product of query q and row r, for every one
+// of 1 to 8 queries, dims bytes each and tightly packed, and every one of count
+// rows, each stride bytes behind the one before it.
+typedef void dots_together_fn(const int8_t *values, size_t dims, size_t stride, size_t count, const int8_t *queries,
+                              size_t query_count, int32_t *dots);
+
 // Writes norms[i], the sum of the squares of the components of a row.
 typedef void norms_fn(const int8_t *values, size_t dims, size_t stride, const uint32_t *rows, size_t count,
                       int32_t *norms);
@@ -49,6 +55,7 @@ typedef struct {
     below_fn *(*below)(size_t words);
     read_fn *read;
     dots_fn *dots;
+    dots_together_fn *dots_together;
     norms_fn *norms;
 } instruction_set;
 
@@ -75,10 +82,12 @@ size_t kernel_filter(int path, size_t words, const uint8_t *rows, size_t first, 
                      const uint8_t *queries, size_t query_count, const uint32_t *limits, hit *hits, size_t capacity,
                      uint32_t *found);
 
-// The functions of type read_fn, dots_fn and norms_fn of a path.
+// The functions of type read_fn, dots_fn, dots_together_fn and norms_fn of a path.
 uint64_t kernel_read(int path, const uint8_t *bytes, size_t count);
 void kernel_dots(int path, const int8_t *values, size_t dims, size_t stride, const uint32_t *rows, size_t count,
                  const int8_t *query, int32_t *dots);
+void kernel_dots_together(int path, const int8_t *values, size_t dims, size_t stride, size_t count,
+                          const int8_t *queries, size_t query_count, int32_t *dots);
 void kernel_norms(int path, const int8_t *values, size_t dims, size_t stride, const uint32_t *rows, size_t count,
                   int32_t *norms);
 
@@ -119,6 +128,20 @@ INLINE void prefetch_share(const uint8_t *block, size_t bytes, size_t q, size_t 
         for (size_t q = 0; q < query_count; q++)                                                              \
             below[q][r / 64] |= (uint64_t)(distance(row, queries + q * (words) * 8, words) < limits[q])       \
                                 << r % 64;                                                                    \
+    }
+
+// Takes FUNCTION(n, ...) in line once for each number n of queries, 1 to 8, so that
+// the compiler knows the number and keeps a sum for each of them in a register.
+#define FOR_QUERIES(query_count, FUNCTION, ...)                                                               \
+    switch (query_count) {                                                                                    \
+    case 1: FUNCTION(1, __VA_ARGS__); break;                                                                  \
+    case 2: FUNCTION(2, __VA_ARGS__); break;                                                                  \
+    case 3: FUNCTION(3, __VA_ARGS__); break;                                                                  \
+    case 4: FUNCTION(4, __VA_ARGS__); break;                                                                  \
+    case 5: FUNCTION(5, __VA_ARGS__); break;                                                                  \
+    case 6: FUNCTION(6, __VA_ARGS__); break;                                                                  \
+    case 7: FUNCTION(7, __VA_ARGS__); break;                                                                  \
+    case 8: FUNCTION(8, __VA_ARGS__); break;                                                                  \
     }
 
 // The body of a read_fn, to be compiled for each instruction set.

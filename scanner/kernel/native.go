@@ -9,6 +9,8 @@ package kernel
 // #cgo nocallback kernel_read
 // #cgo noescape kernel_dots
 // #cgo nocallback kernel_dots
+// #cgo noescape kernel_dots_together
+// #cgo nocallback kernel_dots_together
 // #cgo noescape kernel_norms
 // #cgo nocallback kernel_norms
 // #include "filter.h"
@@ -34,6 +36,12 @@ func readC(p Path, data []byte) uint64 {
 func dotsC(p Path, v Values, from int, rows []uint32, query []byte, dots []int32) {
 	C.kernel_dots(C.int(p), int8sOf(v.Data[from*v.Stride:]), C.size_t(v.Dims), C.size_t(v.Stride), (*C.uint32_t)(unsafe.SliceData(rows)),
 		C.size_t(len(dots)), int8sOf(query), (*C.int32_t)(unsafe.SliceData(dots)))
+}
+
+func dotsTogetherC(p Path, v Values, from int, queries []byte, dots []int32) {
+	n := len(queries) / v.Dims
+	C.kernel_dots_together(C.int(p), int8sOf(v.Data[from*v.Stride:]), C.size_t(v.Dims), C.size_t(v.Stride), C.size_t(len(dots)/n), int8sOf(queries),
+		C.size_t(n), (*C.int32_t)(unsafe.SliceData(dots)))
 }
 
 func normsC(p Path, v Values, rows []uint32, norms []int32) {

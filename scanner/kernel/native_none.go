@@ -16,4 +16,8 @@ func dotsC(_ Path, v Values, from int, rows []uint32, query []byte, dots []int32
 	dotsGo(v, from, rows, query, dots)
 }
 
+func dotsTogetherC(_ Path, v Values, from int, queries []byte, dots []int32) {
+	dotsTogetherGo(v, from, queries, dots)
+}
+
 func normsC(_ Path, v Values, rows []uint32, norms []int32) { normsGo(v, rows, norms) }

@@ -73,6 +73,39 @@ static void dots(const int8_t *values, size_t dims, size_t stride, const uint32_
         out[i] = dot(row_at(values, dims, stride, rows, count, i), query, dims);
 }
 
+// One row and as many queries as are known in advance.
+INLINE void row_dots(const size_t query_count, const int8_t *row, const int8_t *queries, size_t dims, size_t count, int32_t *out)
+{
+    int32x4_t sums[8];
+    for (size_t q = 0; q < query_count; q++)
+        sums[q] = vdupq_n_s32(0);
+    size_t i = 0;
+    for (; i + 16 <= dims; i += 16) {
+        int8x16_t x = vld1q_s8(row + i);
+#pragma GCC unroll 8
+        for (size_t q = 0; q < query_count; q++) {
+            int8x16_t y = vld1q_s8(queries + q * dims + i);
+            sums[q] = vpadalq_s16(sums[q], vmull_s8(vget_low_s8(x), vget_low_s8(y)));
+            sums[q] = vpadalq_s16(sums[q], vmull_high_s8(x, y));
+        }
+    }
+    for (size_t q = 0; q < query_count; q++) {
+        int32_t sum = vaddvq_s32(sums[q]);
+        for (size_t j = i; j < dims; j++)
+            sum += row[j] * queries[q * dims + j];
+        out[q * count] = sum;
+    }
+}
+
+static void dots_together(const int8_t *values, size_t dims, size_t stride, size_t count, const int8_t *queries,
+                          size_t query_count, int32_t *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const int8_t *row = row_at(values, dims, stride, NULL, count, i);
+        FOR_QUERIES(query_count, row_dots, row, queries, dims, count, out + i)
+    }
+}
+
 static void norms(const int8_t *values, size_t dims, size_t stride, const uint32_t *rows, size_t count, int32_t *out)
 {
     for (size_t i = 0; i < count; i++) {
@@ -81,6 +114,6 @@ static void norms(const int8_t *values, size_t dims, size_t stride, const uint32
     }
 }
 
-static const instruction_set neon = {choose, read, dots, norms};
+static const instruction_set neon = {choose, read, dots, dots_together, norms};
 
 const instruction_set *kernel_set(int path) { return path == PATH_NEON ? &neon : NULL; }

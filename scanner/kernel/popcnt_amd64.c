@@ -61,6 +61,16 @@ static void dots(const int8_t *values, size_t dims, size_t stride, const uint32_
         out[i] = dot(row_at(values, dims, stride, rows, count, i), query, dims);
 }
 
+static void dots_together(const int8_t *values, size_t dims, size_t stride, size_t count, const int8_t *queries,
+                          size_t query_count, int32_t *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const int8_t *row = row_at(values, dims, stride, NULL, count, i);
+        for (size_t q = 0; q < query_count; q++)
+            out[q * count + i] = dot(row, queries + q * dims, dims);
+    }
+}
+
 static void norms(const int8_t *values, size_t dims, size_t stride, const uint32_t *rows, size_t count, int32_t *out)
 {
     for (size_t i = 0; i < count; i++) {
@@ -69,4 +79,4 @@ static void norms(const int8_t *values, size_t dims, size_t stride, const uint32
     }
 }
 
-const instruction_set kernel_popcnt = {kernel_popcnt_below, read, dots, norms};
+const instruction_set kernel_popcnt = {kernel_popcnt_below, read, dots, dots_together, norms};

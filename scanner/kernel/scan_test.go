@@ -63,6 +63,31 @@ func TestEveryPathEqualsTheOracle(t *testing.T) {
 	}
 }
 
+// BR-032: so do all queries of one pass, of any number, width and length.
+func TestSeveralQueriesEqualTheOracle(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	for _, width := range widths {
+		m := Matrix{Bits: width, Codes: random(r, 1031*width/8)}
+		var queries []Query
+		for i := range MaxQueries {
+			queries = append(queries, Query{Code: random(r, width/8), Rows: 1 + 30*i})
+			copy(m.Codes[(100*i+i)*width/8:], queries[i].Code) // a distance of 0
+		}
+		for n := 1; n <= MaxQueries; n++ {
+			to := m.Rows() - n
+			for _, path := range Paths() {
+				got := answer(t, Job{Matrix: m, From: n, To: to, Queries: queries[:n], Path: path}, 1, 0)
+				for i, query := range queries[:n] {
+					want := oracle(question{matrix: m, from: n, to: to, query: query, starts: Starts{0, uint32(m.Rows())}})
+					if !same(got[i], want) {
+						t.Errorf("%s, %d bits, query %d of %d: got %v, want %v", path, width, i, n, got[i], want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // BR-032, BR-035, BR-037, DECISIONS 2, DECISIONS 22: rows and parents, of any
 // number of queries, threads and tiles, under any bitmap, limit and order.
 func TestScanEqualsTheOracle(t *testing.T) {

@@ -99,6 +99,31 @@ func (v Values) dots(p Path, from int, rows []uint32, query []byte, dots []int32
 	}
 }
 
+// dotsTogether writes the dot products of up to [MaxQueries] queries, one behind
+// the other, with as many rows as there is room for from row `from` on: those of
+// the first query, then those of the next. Each row is read once.
+func (v Values) dotsTogether(p Path, from int, queries []byte, dots []int32) {
+	switch {
+	case len(queries) == v.Dims:
+		v.dots(p, from, nil, queries, dots)
+	case p == Go:
+		dotsTogetherGo(v, from, queries, dots)
+	default:
+		dotsTogetherC(p, v, from, queries, dots)
+	}
+}
+
+func dotsTogetherGo(v Values, from int, queries []byte, dots []int32) {
+	n := len(queries) / v.Dims
+	rows := len(dots) / n
+	for i := range rows {
+		row := v.row(from, nil, i)
+		for q := range n {
+			dots[q*rows+i] = dot(row, queries[q*v.Dims:][:v.Dims])
+		}
+	}
+}
+
 func dotsGo(v Values, from int, rows []uint32, query []byte, dots []int32) {
 	for i := range dots {
 		dots[i] = dot(v.row(from, rows, i), query)

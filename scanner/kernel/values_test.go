@@ -77,6 +77,32 @@ func TestDotsAndNormsAreExact(t *testing.T) {
 	})
 }
 
+// DECISIONS 22: so are the dot products of several queries with rows that follow
+// one another.
+func TestDotsTogetherAreExact(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	kinds := []string{"any", "least", "most", "extremes"}
+	for i, dims := range []int{1, 3, 15, 16, 17, 31, 63, 64, 65, 100, 128, 384, 1000, 1024, 1025, 1040, 2048, 2085} {
+		for n := 1; n <= MaxQueries; n++ {
+			v := Values{Dims: dims, Stride: dims + []int{0, 1, 8}[n%3]}
+			rows := 1 + (i+n)%13
+			v.Data = components(r, (rows-1)*v.Stride+v.Dims, kinds[i%4])
+			queries := components(r, n*dims, kinds[(i+n)%4])
+			from := n % rows
+			for _, p := range Paths() {
+				got := make([]int32, n*(rows-from))
+				v.dotsTogether(p, from, queries, got)
+				for j, d := range got {
+					q, row := j/(rows-from), from+j%(rows-from)
+					if want := naiveDot(v.Data[row*v.Stride:][:dims], queries[q*dims:][:dims]); int64(d) != want {
+						t.Fatalf("%s, %d components: dot of row %d and query %d of %d is %d, want %d", p, dims, row, q, n, d, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // DECISIONS 22: the longest rows stay within 32 bits.
 func TestLongestRowsDoNotOverflow(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
@@ -90,6 +116,10 @@ func TestLongestRowsDoNotOverflow(t *testing.T) {
 			}
 			if err := v.Norms(p, []uint32{0}, got); err != nil || int64(got[0]) != naiveDot(v.Data, v.Data) {
 				t.Errorf("%s, %s: norm %d, %v", p, kind, got[0], err)
+			}
+			both := make([]int32, 2)
+			if v.dotsTogether(p, 0, slices.Concat(v.Data, query), both); int64(both[0]) != naiveDot(v.Data, v.Data) || int64(both[1]) != naiveDot(v.Data, query) {
+				t.Errorf("%s, %s: together %d", p, kind, both)
 			}
 		}
 	}
@@ -166,12 +196,16 @@ func TestBoundScanKeepsTheBest(t *testing.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 5))
 		rows, dims := rapid.IntRange(1, 1500).Draw(rt, "rows"), rapid.SampledFrom([]int{8, 17, 64}).Draw(rt, "dims")
 		vectors, v, scale, errs := quantised(r, rows, dims)
-		w := slices.Clone(vectors[r.IntN(rows)])
-		for i := range w {
-			w[i] += r.NormFloat64() * .02
+		job := BoundJob{Values: v, Scale: scale, Error: errs}
+		asked := make([][]float64, rapid.IntRange(1, MaxQueries).Draw(rt, "queries"))
+		for i := range asked {
+			asked[i] = slices.Clone(vectors[r.IntN(rows)])
+			for j := range asked[i] {
+				asked[i][j] += r.NormFloat64() * .02
+			}
+			code, s, e := quantise(asked[i])
+			job.Queries = append(job.Queries, BoundQuery{Code: code, Scale: s, Error: e, K: rapid.SampledFrom([]int{1, 10, 200}).Draw(rt, "k")})
 		}
-		code, s, e := quantise(w)
-		job := BoundJob{Values: v, Query: code, QueryScale: s, QueryError: e, Scale: scale, Error: errs, K: rapid.SampledFrom([]int{1, 10, 200}).Draw(rt, "k")}
 		job.From = r.IntN(rows)
 		job.To = job.From + r.IntN(rows-job.From+1)
 		if rapid.Bool().Draw(rt, "some dead") {
@@ -182,53 +216,89 @@ func TestBoundScanKeepsTheBest(t *testing.T) {
 				}
 			}
 		}
-		want := bounded(job)
 		threads, tile := rapid.IntRange(1, 3).Draw(rt, "threads"), rapid.SampledFrom([]int{1, 100, TileRows}).Draw(rt, "tile")
-		var first []Candidate
+		var got [][]Candidate
 		for _, job.Path = range Paths() {
-			got, err := boundScan(context.Background(), &job, threads, tile)
-			if err != nil {
+			var err error
+			if got, err = boundScans(context.Background(), &job, threads, tile); err != nil {
 				rt.Fatal(err)
 			}
-			if job.Path == Go {
-				first = got
-			}
-			if !slices.Equal(got, first) || !slices.Equal(got, want) {
-				rt.Fatalf("%s: got %v, want %v", job.Path, got, want)
+			for i, q := range job.Queries {
+				if want := bounded(job, q); !slices.Equal(got[i], want) {
+					rt.Fatalf("%s, query %d: got %v, want %v", job.Path, i, got[i], want)
+				}
 			}
 		}
-		for _, row := range nearest(vectors, w, job) {
-			if !slices.ContainsFunc(first, func(c Candidate) bool { return int(c.Row) == row }) {
-				rt.Fatalf("row %d is among the best and missing", row)
+		for i, w := range asked {
+			for _, row := range nearest(vectors, w, job, job.Queries[i].K) {
+				if !slices.ContainsFunc(got[i], func(c Candidate) bool { return int(c.Row) == row }) {
+					rt.Fatalf("row %d is among the best of query %d and missing", row, i)
+				}
 			}
 		}
 	})
 }
 
+// DECISIONS 20: what one query has found is nothing to another of the same pass,
+// and each finds what it finds alone.
+func TestBoundScansAnswerEachQuery(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	vectors, v, scale, errs := quantised(r, 1500, 17)
+	job := BoundJob{Values: v, To: 1500, Scale: scale, Error: errs}
+	for i := range MaxQueries {
+		w := slices.Clone(vectors[i*i]) // near to some rows, and further from all of them the later it comes
+		for j := range w {
+			w[j] += r.NormFloat64() * .2 * float64(i)
+		}
+		code, s, e := quantise(w)
+		job.Queries = append(job.Queries, BoundQuery{Code: code, Scale: s, Error: e, K: 1 + 7*i})
+	}
+	for _, job.Path = range Paths() {
+		for n := 1; n <= MaxQueries; n++ {
+			some := job
+			some.Queries = job.Queries[MaxQueries-n:]
+			got, err := boundScans(context.Background(), &some, 1, 100)
+			if err != nil || len(got) != n {
+				t.Fatalf("got %v, %v", got, err)
+			}
+			for i, q := range some.Queries {
+				if want := bounded(job, q); !slices.Equal(got[i], want) {
+					t.Errorf("%s, query %d of %d: got %v, want %v", job.Path, i, n, got[i], want)
+				}
+				alone := job
+				alone.Query, alone.K, alone.QueryScale, alone.QueryError = q.Code, q.K, q.Scale, q.Error
+				if one, err := BoundScan(context.Background(), alone, 2); err != nil || !slices.Equal(one, got[i]) {
+					t.Errorf("%s, query %d alone: got %v, %v, want %v", job.Path, i, one, err, got[i])
+				}
+			}
+		}
+	}
+}
+
 // bounded is the definition of a bound scan.
-func bounded(job BoundJob) []Candidate {
+func bounded(job BoundJob, q BoundQuery) []Candidate {
 	var all []Candidate
 	var least []float64
 	for row := job.From; row < job.To; row++ {
 		if !job.Live.Has(row) {
 			continue
 		}
-		dot := naiveDot(job.Values.Data[row*job.Values.Stride:][:job.Values.Dims], job.Query)
-		estimate, e := float64(float64(float64(dot)*float64(job.Scale[row]))*job.QueryScale), float64(job.Error[row])
-		width := e + job.QueryError + float64(e*job.QueryError)
+		dot := naiveDot(job.Values.Data[row*job.Values.Stride:][:job.Values.Dims], q.Code)
+		estimate, e := float64(float64(float64(dot)*float64(job.Scale[row]))*q.Scale), float64(job.Error[row])
+		width := e + q.Error + float64(e*q.Error)
 		all = append(all, Candidate{Row: uint32(row), Dot: int32(dot), Least: estimate - width, Most: estimate + width})
 		least = append(least, estimate-width)
 	}
 	slices.Sort(least)
-	if len(least) < job.K {
+	if len(least) < q.K {
 		return all
 	}
-	kth := least[len(least)-job.K]
+	kth := least[len(least)-q.K]
 	return slices.DeleteFunc(all, func(c Candidate) bool { return c.Most < kth })
 }
 
 // nearest returns the live rows with the highest cosines.
-func nearest(vectors [][]float64, w []float64, job BoundJob) []int {
+func nearest(vectors [][]float64, w []float64, job BoundJob, k int) []int {
 	type scored struct {
 		row    int
 		cosine float64
@@ -245,7 +315,7 @@ func nearest(vectors [][]float64, w []float64, job BoundJob) []int {
 	}
 	slices.SortFunc(all, func(a, b scored) int { return cmp.Compare(b.cosine, a.cosine) })
 	var rows []int
-	for _, s := range all[:min(job.K, len(all))] {
+	for _, s := range all[:min(k, len(all))] {
 		rows = append(rows, s.row)
 	}
 	return rows
@@ -259,6 +329,21 @@ func TestUnknownErrorsKeepRows(t *testing.T) {
 	got, err := BoundScan(context.Background(), job, 1)
 	if err != nil || len(got) != 4 {
 		t.Errorf("got %v, %v", got, err)
+	}
+	// Nor is it passed over for its low product, when others are known to be high.
+	const rows, unknown = 4 * boundRows, 3*boundRows + 5
+	job = BoundJob{Values: Values{Dims: 1, Stride: 1, Data: make([]byte, rows)}, To: rows, Query: []byte{1}, QueryScale: 1, K: 1,
+		Scale: slices.Repeat([]float32{1}, rows), Error: slices.Repeat([]float32{.5}, rows)}
+	job.Values.Data[0] = 9
+	for what, row := range map[string]struct {
+		scale, err float32
+		code       byte
+	}{"error": {1, nan, 0}, "scale": {nan, .5, 0}, "negative scale": {-1, .5, 0xf7}, "high error": {1, 20, 0}, "high scale": {9, .5, 1}} {
+		job.Scale[unknown], job.Error[unknown], job.Values.Data[unknown] = row.scale, row.err, row.code
+		got, err := BoundScan(context.Background(), job, 1)
+		if err != nil || len(got) != 2 || got[0].Row != 0 || got[1].Row != unknown {
+			t.Errorf("%s: got %v, %v", what, got, err)
+		}
 	}
 }
 
@@ -281,6 +366,20 @@ func TestBoundScanRefusesAndEnds(t *testing.T) {
 		spoil(&job)
 		var field *memory.FieldError
 		if _, err := BoundScan(context.Background(), job, 1); !errors.As(err, &field) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	one := BoundQuery{Code: make([]byte, 2), K: 1}
+	for name, queries := range map[string][]BoundQuery{
+		"no queries":       nil,
+		"too many queries": slices.Repeat([]BoundQuery{one}, MaxQueries+1),
+		"a short query":    {one, {Code: make([]byte, 1), K: 1}},
+		"a query's k":      {one, {Code: one.Code}},
+	} {
+		job := good()
+		job.Queries = queries
+		var field *memory.FieldError
+		if _, err := BoundScans(context.Background(), job, 1); !errors.As(err, &field) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -79,7 +79,9 @@ static int try_codes(size_t words, size_t first, size_t count, size_t query_coun
 static int try_values(size_t dims, size_t gap, size_t count)
 {
     size_t stride = dims + gap;
+    size_t query_count = 1 + count % 8, results = (3 + query_count) * count;
     int8_t *values = (int8_t *)drawn((count - 1) * stride + dims), *query = (int8_t *)drawn(dims);
+    int8_t *queries = (int8_t *)drawn(query_count * dims);
     uint32_t *rows = malloc(count * sizeof *rows);
     for (size_t i = 0; i < count; i++)
         rows[i] = (uint32_t)(draw() % count);
@@ -88,12 +90,13 @@ static int try_values(size_t dims, size_t gap, size_t count)
     for (int path = PATH_NEON; path >= PATH_POPCNT; path--) {
         if (!kernel_set(path))
             continue;
-        int32_t *r = malloc(3 * count * sizeof *r);
+        int32_t *r = malloc(results * sizeof *r);
         kernel_dots(path, values, dims, stride, rows, count, query, r);
         kernel_dots(path, values, dims, stride, NULL, count, query, r + count);
         kernel_norms(path, values, dims, stride, rows, count, r + 2 * count);
+        kernel_dots_together(path, values, dims, stride, count, queries, query_count, r + 3 * count);
         if (reference)
-            wrong += memcmp(r, reference, 3 * count * sizeof *r) != 0;
+            wrong += memcmp(r, reference, results * sizeof *r) != 0;
         free(reference);
         reference = r;
     }
@@ -101,6 +104,7 @@ static int try_values(size_t dims, size_t gap, size_t count)
     free(rows);
     free(values);
     free(query);
+    free(queries);
     return wrong;
 }
 
@@ -108,14 +112,14 @@ int main(void)
 {
     static const size_t words[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 17, 24, 32};
     static const size_t counts[] = {0, 1, 7, 8, 9, 63, 64, 65, 255, 256, 257, 700};
-    static const size_t dims[] = {1, 2, 15, 16, 17, 63, 64, 65, 128, 1000, 1024};
+    static const size_t dims[] = {1, 2, 15, 16, 17, 63, 64, 65, 128, 1000, 1024, 1030};
     int wrong = 0, tried = 0;
     for (size_t w = 0; w < sizeof words / sizeof *words; w++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
             for (size_t q = 1; q <= 8; q += 1 + c % 3, tried++)
                 wrong += try_codes(words[w], draw() % 200, counts[c], q, (int)(q % 2));
     for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
-        for (size_t n = 1; n < 40; n += 6, tried++)
+        for (size_t n = 1; n < 40; n += 5, tried++)
             wrong += try_values(dims[d], d % 3 * 4, n);
     printf("%d tries, %d wrong\n", tried, wrong);
     return wrong != 0;
