@@ -251,7 +251,7 @@ func TestCancelledScanDisturbsNobody(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancels[i] = cancel
 		c.scan(ctx, r, func(reply *scannerv1.ScanReply, err error) {
-			if errs[i] = err; err == nil && len(reply.GetAnswers()[0].GetRows()) != 1 {
+			if errs[i] = err; err == nil && len(reply.GetAnswers()[0].GetRows().GetIds()) != 1 {
 				t.Errorf("scan %d: %v", i, reply)
 			}
 		})

@@ -147,7 +147,24 @@ func (c *Client) Scan(ctx context.Context, r *scannerv1.ScanRequest) (reply *sca
 		reply, err = calls.Scan(ctx, r)
 		return err
 	})
+	if err == nil && !whole(reply) {
+		return nil, fmt.Errorf("%w: the columns of its answer are not of one length", ErrRefused)
+	}
 	return reply, err
+}
+
+// whole reports whether the columns of all hits are of one length; those of cosines
+// may be missing.
+func whole(reply *scannerv1.ScanReply) bool {
+	for _, a := range reply.GetAnswers() {
+		for _, h := range []*scannerv1.Hits{a.GetRows(), a.GetParents()} {
+			n := len(h.GetIds())
+			if len(h.GetKinds()) != n || len(h.GetBlocks()) != n || len(h.GetDistances()) != n || len(h.GetDots()) != len(h.GetNorms()) || len(h.GetDots()) != 0 && len(h.GetDots()) != n {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Rank asks for every record vector of a scope that could be among the nearest.

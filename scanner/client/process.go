@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -61,8 +60,7 @@ func (o *Options) launch(ctx context.Context) (*process, error) {
 		StartTimeout:     o.StartTimeout,
 		Logger:           hclog.NewNullLogger(),
 		Stderr:           o.Stderr,
-		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(scanner.MaxMessage), grpc.MaxCallSendMsgSize(scanner.MaxMessage))},
+		GRPCDialOptions:  scanner.DialOptions(),
 	})}
 	connection, err := p.plugin.Client()
 	if err != nil {

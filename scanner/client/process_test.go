@@ -136,9 +136,11 @@ func nearestTo(n uint64) *scannerv1.ScanRequest {
 
 // finds reports whether an answer is that of record n, which has the query's code.
 func finds(reply *scannerv1.ScanReply, n uint64, rows uint64) bool {
-	hits := reply.GetAnswers()
-	return len(hits) == 1 && len(hits[0].GetRows()) == 1 && hits[0].GetRows()[0].GetRef().GetId() == int64(n) &&
-		hits[0].GetRows()[0].GetDistance() == 0 && reply.GetRowsScanned() == rows
+	if len(reply.GetAnswers()) != 1 {
+		return false
+	}
+	hits := reply.GetAnswers()[0].GetRows()
+	return slices.Equal(hits.GetIds(), []int64{int64(n)}) && slices.Equal(hits.GetDistances(), []uint32{0}) && reply.GetRowsScanned() == rows
 }
 
 func put(n int64) *scannerv1.Change {
@@ -175,7 +177,7 @@ func TestKilledScannerComesBack(t *testing.T) {
 				case errors.Is(err, ErrUnavailable): // said
 				case err != nil:
 					t.Errorf("scan: %v", err)
-				case len(reply.GetAnswers()[0].GetRows()) != 1 || reply.GetAnswers()[0].GetRows()[0].GetRef().GetId() != int64(want):
+				case !slices.Equal(reply.GetAnswers()[0].GetRows().GetIds(), []int64{int64(want)}):
 					t.Errorf("wrong answer to %d: %v", want, reply)
 				}
 			}
