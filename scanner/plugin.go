@@ -23,10 +23,6 @@ const protocol = 2
 // which would double what is sent for a small call.
 const window = 4 << 20
 
-// streamWorkers is how many goroutines stay to answer calls; more are made when
-// these are busy. Their stacks have grown to what a scan needs.
-const streamWorkers = 8
-
 // DialOptions are those of the client's end.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
@@ -39,7 +35,6 @@ func serverOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
-		grpc.NumStreamWorkers(streamWorkers),
 	}
 }
 

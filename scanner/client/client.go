@@ -107,8 +107,8 @@ func (c *Client) Publish(ctx context.Context, g *scannerv1.PublishRequest) (*sca
 	c.published, c.applied = g, nil
 	c.mu.Unlock()
 	var reply *scannerv1.StateReply
-	err := c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {
-		reply, err = calls.Publish(ctx, g)
+	err := c.do(ctx, func(p *process) (err error) {
+		reply, err = p.calls.Publish(ctx, g)
 		return err
 	})
 	if errors.Is(err, ErrFile) || errors.Is(err, ErrRefused) {
@@ -129,8 +129,8 @@ func (c *Client) Apply(ctx context.Context, r *scannerv1.ApplyRequest) (*scanner
 	c.applied = append(c.applied, r)
 	c.mu.Unlock()
 	var reply *scannerv1.StateReply
-	err := c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {
-		reply, err = calls.Apply(ctx, r)
+	err := c.do(ctx, func(p *process) (err error) {
+		reply, err = p.calls.Apply(ctx, r)
 		return err
 	})
 	if errors.Is(err, ErrFile) || errors.Is(err, ErrRefused) {
@@ -143,8 +143,8 @@ func (c *Client) Apply(ctx context.Context, r *scannerv1.ApplyRequest) (*scanner
 
 // Scan asks for the nearest blocks and records of a scope.
 func (c *Client) Scan(ctx context.Context, r *scannerv1.ScanRequest) (reply *scannerv1.ScanReply, err error) {
-	err = c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {
-		reply, err = calls.Scan(ctx, r)
+	err = c.do(ctx, func(p *process) (err error) {
+		reply, err = p.scans.call(ctx, r)
 		return err
 	})
 	if err == nil && !whole(reply) {
@@ -169,8 +169,8 @@ func whole(reply *scannerv1.ScanReply) bool {
 
 // Rank asks for every record vector of a scope that could be among the nearest.
 func (c *Client) Rank(ctx context.Context, r *scannerv1.RankRequest) (reply *scannerv1.RankReply, err error) {
-	err = c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {
-		reply, err = calls.Rank(ctx, r)
+	err = c.do(ctx, func(p *process) (err error) {
+		reply, err = p.ranks.call(ctx, r)
 		return err
 	})
 	return reply, err
@@ -178,15 +178,15 @@ func (c *Client) Rank(ctx context.Context, r *scannerv1.RankRequest) (reply *sca
 
 // Stats asks for the scanner's numbers.
 func (c *Client) Stats(ctx context.Context) (reply *scannerv1.StatsReply, err error) {
-	err = c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {
-		reply, err = calls.Stats(ctx, &scannerv1.StatsRequest{})
+	err = c.do(ctx, func(p *process) (err error) {
+		reply, err = p.calls.Stats(ctx, &scannerv1.StatsRequest{})
 		return err
 	})
 	return reply, err
 }
 
 // do makes a call, and once more when the process was gone or did not come up.
-func (c *Client) do(ctx context.Context, call func(scannerv1.ScannerClient) error) error {
+func (c *Client) do(ctx context.Context, call func(*process) error) error {
 	for again := true; ; again = false {
 		a, err := c.running()
 		if err != nil {
@@ -198,7 +198,7 @@ func (c *Client) do(ctx context.Context, call func(scannerv1.ScannerClient) erro
 			return typed(ctx, ctx.Err())
 		}
 		if err = a.err; err == nil {
-			if err = call(a.process.calls); err == nil {
+			if err = call(a.process); err == nil {
 				c.worked()
 				return nil
 			}

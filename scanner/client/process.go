@@ -31,6 +31,9 @@ type process struct {
 	sockets  string   // its folder; removed with the process
 	lifeline *os.File // the writing end; closed with the process
 	calls    scannerv1.ScannerClient
+	words    scannerv1.WordsClient
+	scans    streams[scannerv1.ScanRequest, scannerv1.ScanReply]
+	ranks    streams[scannerv1.RankRequest, scannerv1.RankReply]
 }
 
 // launch starts a process and shakes hands with it. The process is killed when the
@@ -70,7 +73,9 @@ func (o *Options) launch(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("ask the scanner for its service: %w", err), p.end())
 	}
-	p.calls = service.(scannerv1.ScannerClient)
+	calls := service.(scanner.Calls)
+	p.calls, p.words = calls, calls
+	p.scans.open, p.ranks.open = calls.Scans, calls.Ranks
 	return p, nil
 }
 

@@ -2204,13 +2204,13 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x11\n" +
 	"\rREASON_BEHIND\x10\x02\x12\x0f\n" +
-	"\vREASON_FILE\x10\x032\xc6\x03\n" +
+	"\vREASON_FILE\x10\x032\xd0\x03\n" +
 	"\aScanner\x12F\n" +
 	"\x04Open\x12\x1f.recalld.scanner.v1.OpenRequest\x1a\x1d.recalld.scanner.v1.OpenReply\x12M\n" +
 	"\aPublish\x12\".recalld.scanner.v1.PublishRequest\x1a\x1e.recalld.scanner.v1.StateReply\x12I\n" +
-	"\x05Apply\x12 .recalld.scanner.v1.ApplyRequest\x1a\x1e.recalld.scanner.v1.StateReply\x12F\n" +
-	"\x04Scan\x12\x1f.recalld.scanner.v1.ScanRequest\x1a\x1d.recalld.scanner.v1.ScanReply\x12F\n" +
-	"\x04Rank\x12\x1f.recalld.scanner.v1.RankRequest\x1a\x1d.recalld.scanner.v1.RankReply\x12I\n" +
+	"\x05Apply\x12 .recalld.scanner.v1.ApplyRequest\x1a\x1e.recalld.scanner.v1.StateReply\x12K\n" +
+	"\x05Scans\x12\x1f.recalld.scanner.v1.ScanRequest\x1a\x1d.recalld.scanner.v1.ScanReply(\x010\x01\x12K\n" +
+	"\x05Ranks\x12\x1f.recalld.scanner.v1.RankRequest\x1a\x1d.recalld.scanner.v1.RankReply(\x010\x01\x12I\n" +
 	"\x05Stats\x12 .recalld.scanner.v1.StatsRequest\x1a\x1e.recalld.scanner.v1.StatsReplyB,Z*recalld/proto/recalld/scanner/v1;scannerv1b\x06proto3"
 
 var (
@@ -2288,14 +2288,14 @@ var file_recalld_scanner_v1_scanner_proto_depIdxs = []int32{
 	4,  // 27: recalld.scanner.v1.Scanner.Open:input_type -> recalld.scanner.v1.OpenRequest
 	9,  // 28: recalld.scanner.v1.Scanner.Publish:input_type -> recalld.scanner.v1.PublishRequest
 	15, // 29: recalld.scanner.v1.Scanner.Apply:input_type -> recalld.scanner.v1.ApplyRequest
-	19, // 30: recalld.scanner.v1.Scanner.Scan:input_type -> recalld.scanner.v1.ScanRequest
-	23, // 31: recalld.scanner.v1.Scanner.Rank:input_type -> recalld.scanner.v1.RankRequest
+	19, // 30: recalld.scanner.v1.Scanner.Scans:input_type -> recalld.scanner.v1.ScanRequest
+	23, // 31: recalld.scanner.v1.Scanner.Ranks:input_type -> recalld.scanner.v1.RankRequest
 	25, // 32: recalld.scanner.v1.Scanner.Stats:input_type -> recalld.scanner.v1.StatsRequest
 	5,  // 33: recalld.scanner.v1.Scanner.Open:output_type -> recalld.scanner.v1.OpenReply
 	3,  // 34: recalld.scanner.v1.Scanner.Publish:output_type -> recalld.scanner.v1.StateReply
 	3,  // 35: recalld.scanner.v1.Scanner.Apply:output_type -> recalld.scanner.v1.StateReply
-	22, // 36: recalld.scanner.v1.Scanner.Scan:output_type -> recalld.scanner.v1.ScanReply
-	24, // 37: recalld.scanner.v1.Scanner.Rank:output_type -> recalld.scanner.v1.RankReply
+	22, // 36: recalld.scanner.v1.Scanner.Scans:output_type -> recalld.scanner.v1.ScanReply
+	24, // 37: recalld.scanner.v1.Scanner.Ranks:output_type -> recalld.scanner.v1.RankReply
 	26, // 38: recalld.scanner.v1.Scanner.Stats:output_type -> recalld.scanner.v1.StatsReply
 	33, // [33:39] is the sub-list for method output_type
 	27, // [27:33] is the sub-list for method input_type
