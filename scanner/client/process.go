@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -67,16 +68,22 @@ func (o *Options) launch(ctx context.Context) (*process, error) {
 	})}
 	connection, err := p.plugin.Client()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the scanner: %w", err), p.end())
+		return nil, errors.Join(o.notStarted(err), p.end())
 	}
 	service, err := connection.Dispense(scanner.PluginName)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("ask the scanner for its service: %w", err), p.end())
+		return nil, errors.Join(o.notStarted(err), p.end())
 	}
 	calls := service.(scanner.Calls)
 	p.calls, p.words = calls, calls
 	p.scans.open, p.ranks.open = calls.Scans, calls.Ranks
 	return p, nil
+}
+
+// notStarted says in one line which command is wrong; what go-plugin says has many.
+func (o *Options) notStarted(err error) error {
+	why, _, _ := strings.Cut(err.Error(), "\n")
+	return fmt.Errorf("start the scanner with %q: %s; its command must be recalld scanner, of this version", strings.Join(o.Command, " "), strings.TrimRight(why, ": "))
 }
 
 // end kills the process, which has nothing to lose and may hang, and waits for
@@ -95,6 +102,33 @@ type attempt struct {
 	process *process
 	err     error
 	probed  atomic.Bool // whether somebody is asking if it hangs
+}
+
+// wait returns when the process is up or did not come up. It waits no longer than
+// patience, 0 for any time, and leaves the caller half of its own.
+func (a *attempt) wait(ctx context.Context, patience time.Duration) error {
+	var enough <-chan time.Time
+	if patience > 0 {
+		if deadline, ok := ctx.Deadline(); ok {
+			patience = min(patience, time.Until(deadline)/2)
+		}
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		enough = timer.C
+	}
+	select {
+	case <-a.done:
+		return nil
+	default:
+	}
+	select {
+	case <-a.done:
+		return nil
+	case <-enough:
+		return fmt.Errorf("%w: it is starting", ErrUnavailable)
+	case <-ctx.Done():
+		return typed(ctx, ctx.Err())
+	}
 }
 
 // running returns the attempt that calls use, and begins one when there is none.

@@ -21,8 +21,8 @@ func (c *Client) LoadWords(ctx context.Context, folder string, r *scannerv1.Load
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	r.Folder = relative
-	return c.words(ctx, func(calls scannerv1.WordsClient) error {
-		_, err := calls.Load(ctx, r)
+	return c.doWithin(ctx, 0, func(p *process) error { // no search waits for it
+		_, err := p.words.Load(ctx, r)
 		return err
 	})
 }
