@@ -90,6 +90,7 @@ cell; a re-rank whose values are not in memory (Linux).`,
 				if p := report.Plugin; p != nil {
 					fmt.Fprintf(w, "through a scanner process %.3f ms, %.3f ms more than here; at best %.3f ms more\n", p.Scan, p.More, p.BestMore)
 					fmt.Fprintf(w, "its files scanned here %.3f ms: it takes %.3f ms more\n", p.Mapped, p.MoreMapped)
+					fmt.Fprintf(w, "a call that scans nothing %.3f ms, at best %.3f ms\n", p.Empty, p.BestEmpty)
 					if p.Together > 0 {
 						fmt.Fprintf(w, "%d scans together %.3f ms, one of them %.3f ms (ratio %.2f)\n", p.Together, p.TogetherMS, p.OneMS, p.TogetherOne)
 					}

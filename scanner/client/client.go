@@ -29,6 +29,8 @@ type Options struct {
 	HangTimeout  time.Duration // for that sign; 0: 3 s
 	MinBackOff   time.Duration // before the third start in a row; 0: 50 ms; doubles
 	MaxBackOff   time.Duration // 0: 5 s
+
+	Clock func() time.Time // what deadlines are compared with; nil: the machine's
 }
 
 // Client asks the scanner. Its methods may be called concurrently.
@@ -78,6 +80,9 @@ func New(o Options) (*Client, error) {
 	}
 	if o.MaxBackOff == 0 {
 		o.MaxBackOff = 5 * time.Second
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	return &Client{options: o, ctx: ctx, stop: stop}, nil
@@ -216,7 +221,7 @@ func (c *Client) doWithin(ctx context.Context, patience time.Duration, call func
 		if err != nil {
 			return err
 		}
-		if err := a.wait(ctx, patience); err != nil {
+		if err := a.wait(ctx, patience, c.options.Clock); err != nil {
 			return err
 		}
 		if err = a.err; err == nil {

@@ -106,11 +106,11 @@ type attempt struct {
 
 // wait returns when the process is up or did not come up. It waits no longer than
 // patience, 0 for any time, and leaves the caller half of its own.
-func (a *attempt) wait(ctx context.Context, patience time.Duration) error {
+func (a *attempt) wait(ctx context.Context, patience time.Duration, clock func() time.Time) error {
 	var enough <-chan time.Time
 	if patience > 0 {
 		if deadline, ok := ctx.Deadline(); ok {
-			patience = min(patience, time.Until(deadline)/2)
+			patience = min(patience, deadline.Sub(clock())/2)
 		}
 		timer := time.NewTimer(patience)
 		defer timer.Stop()

@@ -496,7 +496,7 @@ func TestStartLeavesTheCallerHalfOfItsTime(t *testing.T) {
 	a := &attempt{done: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if err := a.wait(ctx, patience); !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+	if err := a.wait(ctx, patience, time.Now); !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 		t.Errorf("%v, with the context at %v", err, ctx.Err())
 	}
 }
