@@ -91,7 +91,7 @@ func vectorRung(ctx context.Context, o LadderOptions, n int) (rung LadderRung, e
 				return rung, err
 			}
 			times["plugin"] = append(times["plugin"], o.Clock().Sub(begin))
-			if got := reply.GetAnswers()[0].GetRows(); len(got) != len(found) || int(got[0].GetDistance()) != int(found[0].Distance) {
+			if got := reply.GetAnswers()[0].GetRows(); len(got.GetIds()) != len(found) || int(got.GetDistances()[0]) != int(found[0].Distance) {
 				return rung, fmt.Errorf("the scanner process and the kernel differ in question %d", i+1)
 			}
 		}

@@ -270,9 +270,10 @@ func (p *pluginPeer) search(ctx context.Context, from, count, threads int) (took
 	took = p.clock().Sub(start)
 	for _, a := range reply.GetAnswers() {
 		var answer peerAnswer
-		for _, hit := range a.GetRows() {
-			row := (hit.GetRef().GetId()-1)*blocksEach + int64(hit.GetBlock())
-			answer.ids, answer.distances = append(answer.ids, row), append(answer.distances, float64(hit.GetDistance()))
+		rows := a.GetRows()
+		for i, id := range rows.GetIds() {
+			row := (id-1)*blocksEach + int64(rows.GetBlocks()[i])
+			answer.ids, answer.distances = append(answer.ids, row), append(answer.distances, float64(rows.GetDistances()[i]))
 		}
 		answers = append(answers, answer)
 	}

@@ -19,6 +19,9 @@ type Plugin struct {
 	More         float64 `json:"more_ms"`             // than in this process, over memory
 	MoreMapped   float64 `json:"more_than_mapped_ms"` // than in this process, over the files
 	BestMore     float64 `json:"best_more_ms"`        // as more_ms, of the shortest times
+	BestMapped   float64 `json:"best_more_than_mapped_ms"`
+	Empty        float64 `json:"empty_call_ms"` // a scan of an agent without rows: what a call takes that scans nothing
+	BestEmpty    float64 `json:"best_empty_call_ms"`
 	Small        float64 `json:"small_scope_ms"`
 	SmallRows    int     `json:"small_scope_rows"`
 	SmallScanned uint64  `json:"small_scope_rows_scanned"`
@@ -35,6 +38,7 @@ const smallRows = 1000
 const (
 	largeAgent = 1
 	smallAgent = 2
+	emptyAgent = 3
 )
 
 // scanThrough is a scanner process over segments of the same codes.
@@ -44,10 +48,11 @@ type scanThrough struct {
 	files             []*layout.Segment
 	passes            [][]kernel.Query
 	large             []*scannerv1.ScanRequest // passes
-	small             *scannerv1.ScanRequest
+	small, empty      *scannerv1.ScanRequest
 	together          []*scannerv1.ScanRequest // of one query each
 	mapped            []time.Duration
 	larges, smalls    []time.Duration
+	empties           []time.Duration
 	togethers, alones []time.Duration
 	scanned           uint64 // rows, of the last small scope
 }
@@ -94,7 +99,7 @@ func newScanThrough(ctx context.Context, o ScanOptions, codes []byte, queries []
 	for i := range o.Together {
 		s.together = append(s.together, scanOf(largeAgent, queries[i%len(queries)]))
 	}
-	s.small = scanOf(smallAgent, queries[0])
+	s.small, s.empty = scanOf(smallAgent, queries[0]), scanOf(emptyAgent, queries[0])
 	return s, nil
 }
 
@@ -123,8 +128,16 @@ func (s *scanThrough) round(ctx context.Context, clock func() time.Time, counts 
 	if err != nil {
 		return err
 	}
+	empty, err := timed(clock, func() error {
+		_, err := s.client.Scan(ctx, s.empty)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	if counts {
 		s.mapped, s.larges, s.smalls = append(s.mapped, mapped), append(s.larges, large), append(s.smalls, small)
+		s.empties = append(s.empties, empty)
 	}
 	if len(s.together) == 0 {
 		return nil
@@ -202,6 +215,8 @@ func (s *scanThrough) report(ctx context.Context, here []time.Duration) (*Plugin
 	p := &Plugin{Mapped: Quantile(s.mapped, .5), Scan: Quantile(s.larges, .5), Small: Quantile(s.smalls, .5), SmallRows: smallRows, SmallScanned: s.scanned, AnonymousMB: anonymous}
 	p.More = round(p.Scan - Quantile(here, .5))
 	p.MoreMapped = round(p.Scan - p.Mapped)
+	p.BestMapped = round(Quantile(s.larges, 0) - Quantile(s.mapped, 0))
+	p.Empty, p.BestEmpty = Quantile(s.empties, .5), Quantile(s.empties, 0)
 	p.BestMore = round(Quantile(s.larges, 0) - Quantile(here, 0))
 	if len(s.together) > 0 {
 		p.Together, p.TogetherMS, p.OneMS = len(s.together), Quantile(s.togethers, .5), Quantile(s.alones, .5)

@@ -34,7 +34,7 @@ func TestLockedCodes(t *testing.T) {
 		if refused != nil && (stats.GetLockedBytes() != 0 || stats.GetLockProblem() == "" || strings.Count(log.String(), stats.GetLockProblem()) != 1) {
 			t.Errorf("refused: %v, %q", stats, log.String())
 		}
-		if reply, err := w.server.Scan(t.Context(), r); err != nil || len(reply.GetAnswers()[0].GetRows()) != 1 {
+		if reply, err := w.server.Scan(t.Context(), r); err != nil || len(reply.GetAnswers()[0].GetRows().GetIds()) != 1 {
 			t.Error(reply, err)
 		}
 	}

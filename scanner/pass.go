@@ -77,8 +77,14 @@ func (r *reading) end() {
 func (p *pass) leg(t *target, from, to int, scans []*asked) (rows int, err error) {
 	ctx := context.Background() // ended by stop
 	if t.segment != nil {
-		if err := t.segment.verify(ctx, layout.Range{From: from, To: to}, &p.reading); err != nil {
+		verified, err := t.segment.verifyUntil(ctx, layout.Range{From: from, To: to}, &p.reading, p.stop)
+		if err != nil {
 			return 0, err
+		}
+		if verified < to {
+			if to, _ = t.records.Run(verified); to <= from { // one worker sees all rows of a record
+				return 0, nil
+			}
 		}
 	}
 	job := kernel.Job{Matrix: t.matrix, From: from, To: to, Live: t.live, Parents: t.records, Precedes: t.precedes, Path: kernel.Best()}
@@ -126,11 +132,18 @@ func (p *pass) leg(t *target, from, to int, scans []*asked) (rows int, err error
 // until none is left, and between two of them waits in the context idle, which
 // ends when none is left: whoever has no turn then is not waited for.
 func (p *pass) together(ctx context.Context, tiles int, work func(ctx, idle context.Context, r *reading) error) error {
+	helpers := min(tiles, p.threads) - 1
+	if helpers < 1 {
+		if err := work(ctx, ctx, &p.reading); err != nil {
+			return err
+		}
+		return ctx.Err()
+	}
 	var wait sync.WaitGroup
 	defer wait.Wait() // also after a fault in here: nobody reads files that were let go of
 	idle, stop := context.WithCancel(ctx)
 	defer stop()
-	errs := make([]error, max(0, min(tiles, p.threads)-1))
+	errs := make([]error, helpers)
 	for i := range errs {
 		wait.Go(func() {
 			turn, err := p.turns.take(idle, p.agent, p.batch)
@@ -159,6 +172,13 @@ func (p *pass) together(ctx context.Context, tiles int, work func(ctx, idle cont
 // verify looks at the checksums of a range as far as that was not done before,
 // and counts what it read.
 func (s *segment) verify(ctx context.Context, rows layout.Range, r *reading) error {
+	_, err := s.verifyUntil(ctx, rows, r, nil)
+	return err
+}
+
+// verifyUntil is verify, and ends behind the next tile when stop, which may be nil,
+// is set. Rows before to are verified.
+func (s *segment) verifyUntil(ctx context.Context, rows layout.Range, r *reading, stop *atomic.Bool) (to int, err error) {
 	for from := rows.From; from < rows.To; {
 		slice := from / kernel.TileRows
 		part := layout.Range{From: from, To: min(rows.To, (slice+1)*kernel.TileRows)}
@@ -167,17 +187,20 @@ func (s *segment) verify(ctx context.Context, rows layout.Range, r *reading) err
 			continue
 		}
 		if err := s.Touch(part); err != nil {
-			return inFile(s.Name(), err)
+			return 0, inFile(s.Name(), err)
 		}
 		if part.From%kernel.TileRows != 0 || part.Len() < kernel.TileRows && part.To < s.Header().Rows {
 			continue // a part, and no more than that
 		}
 		s.verified[slice].Store(true)
 		if err := r.add(ctx, int64(part.Len())*int64(s.RowBytes())); err != nil {
-			return err
+			return 0, err
+		}
+		if stop != nil && stop.Load() {
+			return from, nil
 		}
 	}
-	return nil
+	return rows.To, nil
 }
 
 // limit is the distance from which on rows are of no use to the query; it admits

@@ -16,7 +16,27 @@ const MaxMessage = 64 << 20
 
 // protocol is the version of the contract; the handshake demands it of both
 // ends.
-const protocol = 1
+const protocol = 2
+
+// window is how many bytes of a message, and of all, may be on their way without
+// an acknowledgement. Where gRPC is told one, it does not measure the connection,
+// which would double what is sent for a small call.
+const window = 4 << 20
+
+// DialOptions are those of the client's end.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window),
+	}
+}
+
+func serverOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
+		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
+	}
+}
 
 // PluginName is under which name the process offers its service.
 const PluginName = "scanner"
@@ -65,7 +85,7 @@ func Serve(o Options) {
 		Logger:          hclog.New(&hclog.LoggerOptions{Level: hclog.Warn}), // a server shows what is written there
 		Plugins:         plugin.PluginSet{PluginName: &Plugin{Service: server}},
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(options, grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage))...)
+			return grpc.NewServer(append(options, serverOptions()...)...)
 		},
 	})
 	server.Close()

@@ -13,34 +13,30 @@ import (
 // has values (DECISIONS 22).
 func (m *model) answer(b best, query []byte) (*scannerv1.Answer, error) {
 	a := &scannerv1.Answer{Rows: wireHits(b.rows), Parents: wireHits(b.parents)}
-	if len(query) == 0 {
+	if len(query) == 0 || len(b.rows) == 0 {
 		return a, nil
 	}
+	a.Rows.Dots, a.Rows.Norms = make([]int32, len(b.rows)), make([]uint32, len(b.rows))
 	return a, m.rerank(b.rows, a.GetRows(), query)
 }
 
-// wireHits makes all messages in one piece: there are hundreds.
-func wireHits(hits []found) []*scannerv1.Hit {
+// wireHits returns nil for none.
+func wireHits(hits []found) *scannerv1.Hits {
 	if len(hits) == 0 {
 		return nil
 	}
-	messages := make([]struct {
-		hit scannerv1.Hit
-		ref scannerv1.Ref
-	}, len(hits))
-	list := make([]*scannerv1.Hit, len(hits))
+	numbers := make([]uint32, 2*len(hits))
+	h := &scannerv1.Hits{Kinds: make([]scannerv1.Kind, len(hits)), Ids: make([]int64, len(hits)), Blocks: numbers[:len(hits):len(hits)], Distances: numbers[len(hits):]}
 	for i, f := range hits {
-		m := &messages[i]
-		m.ref.Kind, m.ref.Id = scannerv1.Kind(f.ref.Kind), f.ref.ID
-		m.hit.Ref, m.hit.Block, m.hit.Distance = &m.ref, uint32(f.block), f.distance
-		list[i] = &m.hit
+		h.Kinds[i], h.Ids[i] = scannerv1.Kind(f.ref.Kind), f.ref.ID
+		h.Blocks[i], h.Distances[i] = uint32(f.block), f.distance
 	}
-	return list
+	return h
 }
 
 // rerank fills in the dot products and norms of rows. A row of a file is read
 // where its pointer says; all are asked for before the first is waited for.
-func (m *model) rerank(rows []found, hits []*scannerv1.Hit, query []byte) error {
+func (m *model) rerank(rows []found, hits *scannerv1.Hits, query []byte) error {
 	type place struct {
 		file *layout.Values
 		slot uint32
@@ -94,7 +90,7 @@ func (m *model) rerank(rows []found, hits []*scannerv1.Hit, query []byte) error 
 		if err := values.Dots(kernel.Best(), []uint32{row}, query, dot[:]); err != nil {
 			return err
 		}
-		hits[i].Dot, hits[i].Norm = dot[0], norm
+		hits.Dots[i], hits.Norms[i] = dot[0], norm
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"recalld/layout"
 	scannerv1 "recalld/proto/recalld/scanner/v1"
@@ -168,7 +171,7 @@ func (s *Server) Apply(_ context.Context, r *scannerv1.ApplyRequest) (*scannerv1
 	return &scannerv1.StateReply{State: next.wire()}, nil
 }
 
-// Scan implements the service.
+// Scan answers one request of Scans.
 func (s *Server) Scan(ctx context.Context, r *scannerv1.ScanRequest) (*scannerv1.ScanReply, error) {
 	st, err := s.enter()
 	if err != nil {
@@ -188,7 +191,7 @@ func (s *Server) Scan(ctx context.Context, r *scannerv1.ScanRequest) (*scannerv1
 	return reply, nil
 }
 
-// Rank implements the service.
+// Rank answers one request of Ranks.
 func (s *Server) Rank(ctx context.Context, r *scannerv1.RankRequest) (*scannerv1.RankReply, error) {
 	st, err := s.enter()
 	if err != nil {
@@ -206,4 +209,35 @@ func (s *Server) Rank(ctx context.Context, r *scannerv1.RankRequest) (*scannerv1
 	s.ranks.Add(1)
 	s.ranked.Add(reply.GetRowsScanned())
 	return reply, nil
+}
+
+// Scans implements the service.
+func (s *Server) Scans(stream grpc.BidiStreamingServer[scannerv1.ScanRequest, scannerv1.ScanReply]) error {
+	return answerAll(stream, s.Scan)
+}
+
+// Ranks implements the service.
+func (s *Server) Ranks(stream grpc.BidiStreamingServer[scannerv1.RankRequest, scannerv1.RankReply]) error {
+	return answerAll(stream, s.Rank)
+}
+
+// answerAll answers requests one after the other, until there are no more or one
+// ends with an error.
+func answerAll[Q, A any](stream grpc.BidiStreamingServer[Q, A], answer func(context.Context, *Q) (*A, error)) error {
+	for {
+		q, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		a, err := answer(stream.Context(), q)
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(a); err != nil {
+			return err
+		}
+	}
 }

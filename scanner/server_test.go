@@ -200,7 +200,7 @@ func TestScansBesideChanges(t *testing.T) {
 				}
 				// Each state has the first record, and the second from change 11 on.
 				want := 1 + int(reply.GetState().GetSequence()-10)
-				if n := len(reply.GetAnswers()[0].GetRows()); n != want {
+				if n := len(reply.GetAnswers()[0].GetRows().GetIds()); n != want {
 					t.Errorf("%d rows at change %d", n, reply.GetState().GetSequence())
 				}
 			}

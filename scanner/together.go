@@ -88,7 +88,10 @@ func newPassKey(st *state, model int64, of rowsOf, batch bool) passKey {
 // ask returns when a scan has gone once around, or its context has ended. Nobody
 // else is disturbed by that.
 func (p *passes) ask(a *asked, st *state, model int64, of rowsOf, batch bool) error {
-	g := p.join(a, st, newPassKey(st, model, of, batch), of)
+	g, first := p.join(a, st, newPassKey(st, model, of, batch), of)
+	if first {
+		p.start(g, a)
+	}
 	select {
 	case <-a.done:
 		return a.err
@@ -100,9 +103,9 @@ func (p *passes) ask(a *asked, st *state, model int64, of rowsOf, batch bool) er
 	}
 }
 
-// join adds a scan to those over the same rows, or begins. It returns nil when
-// there is nothing to wait for.
-func (p *passes) join(a *asked, st *state, key passKey, of rowsOf) *group {
+// join adds a scan to those over the same rows; first says that there are none, and
+// that the caller starts the group. It returns nil when there is nothing to wait for.
+func (p *passes) join(a *asked, st *state, key passKey, of rowsOf) (g *group, first bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, g := range p.groups[key] {
@@ -112,38 +115,105 @@ func (p *passes) join(a *asked, st *state, key passKey, of rowsOf) *group {
 		if g.plan != nil && g.plan.over(a.most) {
 			a.plan = g.plan
 			close(a.done)
-			return nil
+			return nil, false
 		}
 		g.waiting = append(g.waiting, a)
 		g.changed.Store(true)
-		return g
+		return g, false
 	}
-	g := &group{key: key, of: of, waiting: []*asked{a}}
+	g = &group{key: key, of: of, waiting: []*asked{a}}
 	p.groups[key] = append(p.groups[key], g)
 	p.hold(st.lease)
-	p.tasks.Go(func() {
-		defer p.release(st.lease)
-		p.run(g)
-	})
-	return g
+	return g, true
 }
 
-// run reads until nobody is left.
-func (p *passes) run(g *group) {
-	start := p.clock()
-	err := layout.Guard(func() error { return p.circle(g) })
-	p.passed.Add(1)
-	p.nanoseconds.Add(uint64(max(0, p.clock().Sub(start))))
-	if err == nil {
-		return // the group ended with its last scan
+// walk is a group's way around its rows. Whoever takes it further, one goroutine
+// at a time, has its turn.
+type walk struct {
+	*group
+	pass
+	target, row int  // where to go on
+	checked     bool // whether the files are as they were opened, a moment ago
+}
+
+// start begins a group with its first scan. When a processor is free, that scan
+// reads on the goroutine that asks, as nobody else has to be woken for it; what
+// others have to go when it is done, and whatever has to wait, is another's.
+func (p *passes) start(g *group, a *asked) {
+	w := &walk{group: g, pass: pass{turns: p.turns, agent: g.key.agent, batch: g.key.batch, threads: p.threads, stop: &g.changed}}
+	if g.key.batch {
+		w.threads = 1
+		p.tasks.Go(func() { p.run(w, nil) })
+		return
+	}
+	if err := layout.Guard(func() error { return p.prepare(w) }); err != nil {
+		p.fail(w, err)
+		return
+	}
+	w.turn = p.turns.want(w.agent, false)
+	if !w.turn.granted() {
+		p.tasks.Go(func() { p.run(w, nil) })
+		return
+	}
+	w.checked = true
+	unwatch := context.AfterFunc(a.ctx, func() { g.changed.Store(true) })
+	defer unwatch()
+	if p.run(w, a) {
+		p.tasks.Go(func() { p.run(w, nil) })
+	}
+}
+
+// prepare finds the rows of a group.
+func (p *passes) prepare(w *walk) error {
+	m := w.key.state.models[w.key.model]
+	if err := intact(m.segments); err != nil {
+		return err
+	}
+	made, err := m.plan(w.of)
+	if err != nil {
+		return err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, a := range slices.Concat(g.active, g.waiting) {
+	w.plan = made
+	p.mu.Unlock()
+	return nil
+}
+
+// run reads until nobody is left, or only others than until, which more reports.
+func (p *passes) run(w *walk, until *asked) (more bool) {
+	start := p.clock()
+	err := layout.Guard(func() (err error) {
+		more, err = p.circle(w, until)
+		return err
+	})
+	p.nanoseconds.Add(uint64(max(0, p.clock().Sub(start))))
+	switch {
+	case err != nil:
+		p.fail(w, err)
+		return false
+	case !more: // the group ended with its last scan
+		p.leave(w)
+	}
+	return more
+}
+
+// fail ends a group with an error of all of its scans.
+func (p *passes) fail(w *walk, err error) {
+	p.mu.Lock()
+	for _, a := range slices.Concat(w.active, w.waiting) {
 		a.err = err
 		close(a.done)
 	}
-	p.end(g)
+	p.end(w.group)
+	p.mu.Unlock()
+	p.leave(w)
+}
+
+// leave lets go of what a group had.
+func (p *passes) leave(w *walk) {
+	w.reading.end()
+	p.passed.Add(1)
+	p.release(w.key.state.lease)
 }
 
 // end takes a group off the list.
@@ -154,59 +224,49 @@ func (p *passes) end(g *group) {
 	}
 }
 
-// circle goes around a group's rows for as long as somebody has some to go.
-func (p *passes) circle(g *group) error {
-	if g.key.batch {
+// circle goes around a group's rows for as long as somebody has some to go, or the
+// scan until, if that is not nil. It reports whether others have.
+func (p *passes) circle(w *walk, until *asked) (more bool, err error) {
+	if w.batch {
 		p.lane <- struct{}{}
 		defer func() { <-p.lane }()
-	}
-	m := g.key.state.models[g.key.model]
-	if err := intact(m.segments); err != nil {
-		return err
-	}
-	made, err := m.plan(g.of)
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	g.plan = made
-	p.mu.Unlock()
-	ps := &pass{turns: p.turns, agent: g.key.agent, batch: g.key.batch, threads: p.threads, stop: &g.changed}
-	if g.key.batch {
-		ps.threads = 1
-	}
-	if ps.turn, err = p.turns.take(context.Background(), ps.agent, ps.batch); err != nil {
-		return err
-	}
-	defer ps.end()
-	target, row := 0, 0 // where to go on
-	for {
-		came, more := p.admit(g)
-		if !more {
-			return nil
+		if err := p.prepare(w); err != nil {
+			return false, err
 		}
-		if came {
+		w.turn = p.turns.want(w.agent, true)
+	}
+	if err := w.turn.wait(context.Background()); err != nil {
+		return false, err
+	}
+	m := w.key.state.models[w.key.model]
+	for {
+		came, more := p.admit(w.group)
+		if !more || until != nil && !slices.Contains(w.active, until) {
+			return more, nil
+		}
+		if came && !w.checked {
 			if err := intact(m.segments); err != nil {
-				return err
+				return false, err
 			}
 		}
+		w.checked = false
 		for over := false; !over; {
-			t := made.targets[target]
-			from := max(row, t.from)
+			t := w.plan.targets[w.target]
+			from := max(w.row, t.from)
 			to := t.to
-			for _, a := range g.active {
+			for _, a := range w.active {
 				to = min(to, from+a.left)
 			}
-			n, err := ps.leg(t, from, to, g.active)
+			n, err := w.leg(t, from, to, w.active)
 			if err != nil {
-				return err
+				return false, err
 			}
 			p.bytes.Add(uint64(n) * uint64(m.stride()))
-			if row = from + n; row == t.to {
-				target, row = (target+1)%len(made.targets), 0
+			if w.row = from + n; w.row == t.to {
+				w.target, w.row = (w.target+1)%len(w.plan.targets), 0
 			}
-			over = g.changed.Load()
-			for _, a := range g.active {
+			over = w.changed.Load()
+			for _, a := range w.active {
 				a.left -= n
 				over = over || a.left == 0
 			}

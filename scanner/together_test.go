@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
@@ -251,7 +252,7 @@ func TestCancelledScanDisturbsNobody(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancels[i] = cancel
 		c.scan(ctx, r, func(reply *scannerv1.ScanReply, err error) {
-			if errs[i] = err; err == nil && len(reply.GetAnswers()[0].GetRows()) != 1 {
+			if errs[i] = err; err == nil && len(reply.GetAnswers()[0].GetRows().GetIds()) != 1 {
 				t.Errorf("scan %d: %v", i, reply)
 			}
 		})
@@ -364,5 +365,154 @@ func TestSharedDamageIsEverybodysError(t *testing.T) {
 	c.wait.Wait()
 	if errs != nil {
 		t.Error(errs)
+	}
+}
+
+// threeTiles is a segment of one agent of three tiles and some rows, whose records
+// have so many blocks each.
+func (c *crowd) threeTiles(each int) {
+	w, err := layout.Create(c.dir, layout.Spec{Source: c.source(), Kind: layout.Signs, Lean: true, Sequence: 10, Lineage: 1})
+	c.must(err)
+	for id := int64(1); int(id)*each <= 3*kernel.TileRows+100; id++ {
+		for i := range each {
+			c.must(w.Add(layout.Row{Cell: layout.Cell{Agent: 1}, Ref: memory.Ref{Kind: memory.KindMemory, ID: id}, Block: i, Code: c.code()}))
+		}
+	}
+	name, err := w.Finish()
+	c.must(err)
+	c.publish.Segments = []*scannerv1.Segment{{Model: modelNumber, Name: name}}
+	c.doPublish()
+	c.server.turns.quantum = 1 // a turn is a tile
+}
+
+func (c *crowd) ofAll(parents uint32) *scannerv1.ScanRequest {
+	return &scannerv1.ScanRequest{Sequence: 10, Model: modelNumber, Scope: &scannerv1.Scope{Agent: 1}, Queries: []*scannerv1.Query{{Code: c.code(), Rows: 5, Parents: parents}}}
+}
+
+// soon waits for what another goroutine is about to do, and goes on without it
+// when that does not happen.
+func soon(done func() bool) {
+	for end := time.Now().Add(10 * time.Second); !done() && time.Now().Before(end); {
+		runtime.Gosched()
+	}
+}
+
+// told waits for the group that runs to hear that somebody came or went.
+func (c *crowd) told() {
+	for _, same := range c.server.passes.groups {
+		soon(same[0].changed.Load)
+	}
+}
+
+// A scan whose caller leaves while it is the only one ends at the next tile.
+func TestCancelledLoneScanEnds(t *testing.T) {
+	c := newCrowd(t, 16)
+	c.threeTiles(1)
+	_, err := c.server.Scan(t.Context(), c.ofAll(0)) // all is verified
+	c.must(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	turns := 0
+	c.server.turns.seen = func(uint64, bool) {
+		if turns++; turns == 2 { // a tile was read
+			cancel()
+			c.told()
+		}
+	}
+	if reply, err := c.server.Scan(ctx, c.ofAll(0)); err == nil || turns != 2 {
+		t.Errorf("%v after %d turns: %v", err, turns, reply)
+	}
+}
+
+// What was not verified before is verified no further when nobody waits for it.
+func TestCancelledScanStopsVerifying(t *testing.T) {
+	c := newCrowd(t, 17)
+	c.threeTiles(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	turns := 0
+	c.server.turns.seen = func(uint64, bool) {
+		if turns++; turns == 2 { // a tile was verified
+			cancel()
+			c.told()
+		}
+	}
+	if reply, err := c.server.Scan(ctx, c.ofAll(0)); err == nil {
+		t.Error(reply)
+	}
+	n := 0
+	for i := range c.server.state.models[modelNumber].segments[0].verified {
+		if c.server.state.models[modelNumber].segments[0].verified[i].Load() {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d tiles were verified", n)
+	}
+}
+
+// Where verifying ends early and a record stands across the end, its blocks are
+// compared together: it is in the answer once, with the best of them.
+//
+// BR-035
+func TestCutVerificationKeepsRecordsWhole(t *testing.T) {
+	c := newCrowd(t, 18)
+	c.threeTiles(3) // which does not divide a tile
+	request := c.ofAll(maxWanted)
+	turns := 0
+	c.server.turns.seen = func(uint64, bool) {
+		if turns++; turns == 2 { // a tile was verified
+			for _, same := range c.server.passes.groups {
+				same[0].changed.Store(true)
+			}
+		}
+	}
+	cut, err := c.server.Scan(t.Context(), request)
+	c.must(err)
+	whole, err := c.server.Scan(t.Context(), request) // verified by now
+	c.must(err)
+	if turns < 2 || !proto.Equal(cut, whole) {
+		t.Errorf("%d records, %d of them there", len(cut.GetAnswers()[0].GetParents().GetIds()), len(whole.GetAnswers()[0].GetParents().GetIds()))
+	}
+}
+
+// A scan that others have joined is answered when it is done; they are read for on
+// another goroutine.
+func TestScanDoesNotReadForOthers(t *testing.T) {
+	c := newCrowd(t, 19)
+	c.threeTiles(1)
+	_, err := c.server.Scan(t.Context(), c.ofAll(0)) // all is verified
+	c.must(err)
+	late := c.ofAll(0)
+	turns, done := 0, make(chan struct{})
+	c.server.turns.seen = func(uint64, bool) {
+		switch turns++; {
+		case turns == 2: // a tile was read
+			c.scan(t.Context(), late, func(_ *scannerv1.ScanReply, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			c.until(func() bool { scans, _ := c.waiting(); return scans == 1 })
+		case turns > 5: // all tiles were, and the first one again
+			soon(func() bool {
+				select {
+				case <-done:
+					return true
+				default:
+					return false
+				}
+			})
+			select {
+			case <-done:
+			default:
+				t.Error("the first scan reads for the second one")
+			}
+		}
+	}
+	_, err = c.server.Scan(t.Context(), c.ofAll(0))
+	close(done)
+	c.must(err)
+	c.wait.Wait()
+	if turns != 6 {
+		t.Errorf("%d turns, not 6", turns)
 	}
 }

@@ -137,12 +137,20 @@ func (s *turns) first() *turn {
 	return nil
 }
 
-// wait returns when the turn is given, or out of line with the context's error.
-func (t *turn) wait(ctx context.Context) error {
+// granted reports whether a turn need not be waited for.
+func (t *turn) granted() bool {
 	select {
 	case <-t.ready:
-		return nil
+		return true
 	default:
+		return false
+	}
+}
+
+// wait returns when the turn is given, or out of line with the context's error.
+func (t *turn) wait(ctx context.Context) error {
+	if t.granted() {
+		return nil
 	}
 	s := t.of
 	start := s.clock()

@@ -238,26 +238,40 @@ func (w *world) nearest(r *scannerv1.ScanRequest, q *scannerv1.Query) (answer *s
 		}
 	}
 	slices.SortFunc(rows, func(a, b row) int { return memory.Compare(a.Candidate, b.Candidate) })
-	answer = &scannerv1.Answer{}
+	var nearest, parents scannerv1.Hits
 	seen := make(map[memory.Ref]bool)
 	for i, c := range rows {
-		hit := &scannerv1.Hit{Ref: &scannerv1.Ref{Kind: scannerv1.Kind(c.Ref.Kind), Id: c.Ref.ID}, Block: uint32(c.Block), Distance: uint32(-c.Key)}
-		if !seen[c.Ref] && len(answer.GetParents()) < int(q.GetParents()) {
-			answer.Parents = append(answer.Parents, &scannerv1.Hit{Ref: hit.GetRef(), Block: hit.GetBlock(), Distance: hit.GetDistance()})
+		if !seen[c.Ref] && len(parents.Ids) < int(q.GetParents()) {
+			addHit(&parents, c.Candidate)
 		}
 		seen[c.Ref] = true
-		if i < int(q.GetRows()) {
-			if q.GetValues() != nil && c.values != nil {
-				for j, b := range c.values {
-					x := int32(int8(b))
-					hit.Dot += x * int32(int8(q.GetValues()[j]))
-					hit.Norm += uint32(x * x)
-				}
+		if i >= int(q.GetRows()) {
+			continue
+		}
+		addHit(&nearest, c.Candidate)
+		if q.GetValues() != nil {
+			dot, norm := int32(0), uint32(0)
+			for j, b := range c.values {
+				x := int32(int8(b))
+				dot += x * int32(int8(q.GetValues()[j]))
+				norm += uint32(x * x)
 			}
-			answer.Rows = append(answer.Rows, hit)
+			nearest.Dots, nearest.Norms = append(nearest.Dots, dot), append(nearest.Norms, norm)
 		}
 	}
+	answer = &scannerv1.Answer{}
+	if len(nearest.Ids) > 0 {
+		answer.Rows = &nearest
+	}
+	if len(parents.Ids) > 0 {
+		answer.Parents = &parents
+	}
 	return answer, uint64(len(rows))
+}
+
+func addHit(h *scannerv1.Hits, c memory.Candidate) {
+	h.Kinds, h.Ids = append(h.Kinds, scannerv1.Kind(c.Ref.Kind)), append(h.Ids, c.Ref.ID)
+	h.Blocks, h.Distances = append(h.Blocks, uint32(c.Block)), append(h.Distances, uint32(-c.Key))
 }
 
 // visible is the isolation predicate, written out.

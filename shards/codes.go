@@ -142,7 +142,7 @@ func newCodes(store *sqlite.Store, o CodesOptions) (*Codes, error) {
 	if err != nil {
 		return nil, err
 	}
-	processes, err := client.New(client.Options{Command: o.Command, Folder: o.Folder, TruthID: store.TruthID(), Runtime: o.Runtime, Stderr: o.Stderr})
+	processes, err := client.New(client.Options{Command: o.Command, Folder: o.Folder, TruthID: store.TruthID(), Runtime: o.Runtime, Stderr: o.Stderr, Patience: startPatience})
 	if err != nil {
 		return nil, err
 	}

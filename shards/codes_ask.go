@@ -22,6 +22,10 @@ const maxAsks = 8
 // then.
 const askTime = 15 * time.Second
 
+// startPatience is how long a recall waits for a scanner that has to be started
+// before it answers without: another goroutine goes on waiting.
+const startPatience = time.Second
+
 // asked is one question, as the scanner understands it.
 type asked struct {
 	model  int64
@@ -218,10 +222,14 @@ func (c *Codes) Records(ctx context.Context, view *sqlite.View, q RecordQuery) (
 	return a, nil
 }
 
-func hitsOf(hits []*scannerv1.Hit) []BlockHit {
-	out := make([]BlockHit, len(hits))
-	for i, h := range hits {
-		out[i] = BlockHit{Ref: recordOf(h.GetRef()), Index: int(h.GetBlock()), Distance: int(h.GetDistance()), Dot: h.GetDot(), Norm: h.GetNorm()}
+// hitsOf turns columns, which scanner/client has found to be whole, into hits.
+func hitsOf(h *scannerv1.Hits) []BlockHit {
+	out := make([]BlockHit, len(h.GetIds()))
+	for i, id := range h.GetIds() {
+		out[i] = BlockHit{Ref: memory.Ref{Kind: memory.Kind(h.Kinds[i]), ID: id}, Index: int(h.Blocks[i]), Distance: int(h.Distances[i])}
+		if len(h.Dots) > 0 {
+			out[i].Dot, out[i].Norm = h.Dots[i], h.Norms[i]
+		}
 	}
 	return out
 }

@@ -217,7 +217,7 @@ func (c *Codes) revive(ctx context.Context) error {
 	alive := ctx
 	ctx, cancel := context.WithTimeout(alive, publishTime)
 	defer cancel()
-	_, err := c.client.Stats(ctx)
+	err := c.client.Await(ctx)
 	var file *client.FileError
 	found := err == nil || errors.Is(err, client.ErrBehind) || errors.Is(err, client.ErrRefused) || errors.As(err, &file)
 	if err := c.mu.lock(alive); err != nil {

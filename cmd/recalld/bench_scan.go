@@ -39,11 +39,16 @@ cell; a re-rank whose values are not in memory (Linux).`,
   recalld bench scan --via go --json`,
 		Args: exactly(0, ""),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			shaped := shape.Rerank
-			for _, parts := range []string{"cells", "projects"} {
-				shaped = shaped || c.Flags().Changed(parts)
+			measures := 0
+			for _, flag := range []string{"cells", "projects", "rerank-cold", "coalesce"} {
+				if c.Flags().Changed(flag) {
+					measures++
+				}
 			}
-			if shaped {
+			if measures > 1 {
+				return usage("--cells, --projects, --rerank-cold and --coalesce measure different things; choose one")
+			}
+			if measures == 1 && !c.Flags().Changed("coalesce") {
 				shape.Rows, shape.Dims, shape.K, shape.Repeat, shape.Folder = o.Rows, o.Dims, o.K, o.Repeat, o.Folder
 				return a.benchScanShape(c.Context(), shape, o.Threads)
 			}
@@ -85,6 +90,7 @@ cell; a re-rank whose values are not in memory (Linux).`,
 				if p := report.Plugin; p != nil {
 					fmt.Fprintf(w, "through a scanner process %.3f ms, %.3f ms more than here; at best %.3f ms more\n", p.Scan, p.More, p.BestMore)
 					fmt.Fprintf(w, "its files scanned here %.3f ms: it takes %.3f ms more\n", p.Mapped, p.MoreMapped)
+					fmt.Fprintf(w, "a call that scans nothing %.3f ms, at best %.3f ms\n", p.Empty, p.BestEmpty)
 					if p.Together > 0 {
 						fmt.Fprintf(w, "%d scans together %.3f ms, one of them %.3f ms (ratio %.2f)\n", p.Together, p.TogetherMS, p.OneMS, p.TogetherOne)
 					}
@@ -106,7 +112,6 @@ cell; a re-rank whose values are not in memory (Linux).`,
 	f.IntVar(&shape.Projects, "projects", 0, "spread the rows over so many projects of one agent")
 	f.BoolVar(&shape.Rerank, "rerank-cold", false, "re-rank rows whose values are not in memory")
 	f.StringVar(&o.Folder, "folder", "", "folder to make files below (default: the system's temporary one)")
-	c.MarkFlagsMutuallyExclusive("cells", "projects", "rerank-cold", "coalesce")
 	f.StringVar(&via, "via", "kernel", "kernel, plugin or go")
 	f.StringVar(&path, "path", "", "avx512, avx2, popcnt, neon or go (default: the fastest here)")
 	return c

@@ -24,9 +24,13 @@ type Options struct {
 	Lock         bool          // whether codes are locked in memory: the program gets --mlock as well
 	Stderr       io.Writer     // what the process writes there; nil: nowhere
 	StartTimeout time.Duration // for a process to come up and take everything; 0: a minute
-	HangTimeout  time.Duration // for a sign of life after a call ran into its deadline; 0: 5 s
+	Patience     time.Duration // how long a call waits for a process to come up, or half of its own time; 0: as long as its context
+	SignAfter    time.Duration // of a call, until the process is asked for a sign of life; 0: a second
+	HangTimeout  time.Duration // for that sign; 0: 3 s
 	MinBackOff   time.Duration // before the third start in a row; 0: 50 ms; doubles
 	MaxBackOff   time.Duration // 0: 5 s
+
+	Clock func() time.Time // what deadlines are compared with; nil: the machine's
 }
 
 // Client asks the scanner. Its methods may be called concurrently.
@@ -66,13 +70,19 @@ func New(o Options) (*Client, error) {
 		o.StartTimeout = time.Minute
 	}
 	if o.HangTimeout == 0 {
-		o.HangTimeout = 5 * time.Second
+		o.HangTimeout = 3 * time.Second
+	}
+	if o.SignAfter == 0 {
+		o.SignAfter = time.Second
 	}
 	if o.MinBackOff == 0 {
 		o.MinBackOff = 50 * time.Millisecond
 	}
 	if o.MaxBackOff == 0 {
 		o.MaxBackOff = 5 * time.Second
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	return &Client{options: o, ctx: ctx, stop: stop}, nil
@@ -107,8 +117,8 @@ func (c *Client) Publish(ctx context.Context, g *scannerv1.PublishRequest) (*sca
 	c.published, c.applied = g, nil
 	c.mu.Unlock()
 	var reply *scannerv1.StateReply
-	err := c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {
-		reply, err = calls.Publish(ctx, g)
+	err := c.do(ctx, func(p *process) (err error) {
+		reply, err = p.calls.Publish(ctx, g)
 		return err
 	})
 	if errors.Is(err, ErrFile) || errors.Is(err, ErrRefused) {
@@ -129,8 +139,8 @@ func (c *Client) Apply(ctx context.Context, r *scannerv1.ApplyRequest) (*scanner
 	c.applied = append(c.applied, r)
 	c.mu.Unlock()
 	var reply *scannerv1.StateReply
-	err := c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {
-		reply, err = calls.Apply(ctx, r)
+	err := c.do(ctx, func(p *process) (err error) {
+		reply, err = p.calls.Apply(ctx, r)
 		return err
 	})
 	if errors.Is(err, ErrFile) || errors.Is(err, ErrRefused) {
@@ -143,45 +153,83 @@ func (c *Client) Apply(ctx context.Context, r *scannerv1.ApplyRequest) (*scanner
 
 // Scan asks for the nearest blocks and records of a scope.
 func (c *Client) Scan(ctx context.Context, r *scannerv1.ScanRequest) (reply *scannerv1.ScanReply, err error) {
-	err = c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {
-		reply, err = calls.Scan(ctx, r)
+	err = c.do(ctx, func(p *process) (err error) {
+		reply, err = p.scans.call(ctx, r)
 		return err
 	})
+	if err == nil && !whole(reply) {
+		return nil, fmt.Errorf("%w: the columns of its answer are not of one length", ErrRefused)
+	}
 	return reply, err
+}
+
+// whole reports whether the columns of all hits are of one length; those of cosines
+// may be missing.
+func whole(reply *scannerv1.ScanReply) bool {
+	for _, a := range reply.GetAnswers() {
+		for _, h := range []*scannerv1.Hits{a.GetRows(), a.GetParents()} {
+			if !columnsAgree(h) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func columnsAgree(h *scannerv1.Hits) bool {
+	n := len(h.GetIds())
+	if len(h.GetKinds()) != n || len(h.GetBlocks()) != n || len(h.GetDistances()) != n {
+		return false
+	}
+	return len(h.GetDots()) == len(h.GetNorms()) && (len(h.GetDots()) == 0 || len(h.GetDots()) == n)
 }
 
 // Rank asks for every record vector of a scope that could be among the nearest.
 func (c *Client) Rank(ctx context.Context, r *scannerv1.RankRequest) (reply *scannerv1.RankReply, err error) {
-	err = c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {
-		reply, err = calls.Rank(ctx, r)
+	err = c.do(ctx, func(p *process) (err error) {
+		reply, err = p.ranks.call(ctx, r)
 		return err
 	})
 	return reply, err
 }
 
+// Await waits for a process, [Options.Patience] or not, and has the errors of Stats.
+func (c *Client) Await(ctx context.Context) error {
+	return c.doWithin(ctx, 0, func(p *process) error {
+		_, err := p.calls.Stats(ctx, &scannerv1.StatsRequest{})
+		return err
+	})
+}
+
 // Stats asks for the scanner's numbers.
 func (c *Client) Stats(ctx context.Context) (reply *scannerv1.StatsReply, err error) {
-	err = c.do(ctx, func(calls scannerv1.ScannerClient) (err error) {
-		reply, err = calls.Stats(ctx, &scannerv1.StatsRequest{})
+	err = c.do(ctx, func(p *process) (err error) {
+		reply, err = p.calls.Stats(ctx, &scannerv1.StatsRequest{})
 		return err
 	})
 	return reply, err
 }
 
 // do makes a call, and once more when the process was gone or did not come up.
-func (c *Client) do(ctx context.Context, call func(scannerv1.ScannerClient) error) error {
+func (c *Client) do(ctx context.Context, call func(*process) error) error {
+	return c.doWithin(ctx, c.options.Patience, call)
+}
+
+func (c *Client) doWithin(ctx context.Context, patience time.Duration, call func(*process) error) error {
 	for again := true; ; again = false {
 		a, err := c.running()
 		if err != nil {
 			return err
 		}
-		select {
-		case <-a.done:
-		case <-ctx.Done():
-			return typed(ctx, ctx.Err())
+		if err := a.wait(ctx, patience, c.options.Clock); err != nil {
+			return err
 		}
 		if err = a.err; err == nil {
-			if err = call(a.process.calls); err == nil {
+			// A process that hangs is replaced before the call's time is over.
+			asks := time.AfterFunc(c.options.SignAfter, func() { c.probe(a) })
+			err = call(a.process)
+			asks.Stop()
+			if err == nil {
 				c.worked()
 				return nil
 			}

@@ -7,12 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -32,6 +32,9 @@ type process struct {
 	sockets  string   // its folder; removed with the process
 	lifeline *os.File // the writing end; closed with the process
 	calls    scannerv1.ScannerClient
+	words    scannerv1.WordsClient
+	scans    streams[scannerv1.ScanRequest, scannerv1.ScanReply]
+	ranks    streams[scannerv1.RankRequest, scannerv1.RankReply]
 }
 
 // launch starts a process and shakes hands with it. The process is killed when the
@@ -61,19 +64,26 @@ func (o *Options) launch(ctx context.Context) (*process, error) {
 		StartTimeout:     o.StartTimeout,
 		Logger:           hclog.NewNullLogger(),
 		Stderr:           o.Stderr,
-		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(scanner.MaxMessage), grpc.MaxCallSendMsgSize(scanner.MaxMessage))},
+		GRPCDialOptions:  scanner.DialOptions(),
 	})}
 	connection, err := p.plugin.Client()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the scanner: %w", err), p.end())
+		return nil, errors.Join(o.notStarted(err), p.end())
 	}
 	service, err := connection.Dispense(scanner.PluginName)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("ask the scanner for its service: %w", err), p.end())
+		return nil, errors.Join(o.notStarted(err), p.end())
 	}
-	p.calls = service.(scannerv1.ScannerClient)
+	calls := service.(scanner.Calls)
+	p.calls, p.words = calls, calls
+	p.scans.open, p.ranks.open = calls.Scans, calls.Ranks
 	return p, nil
+}
+
+// notStarted says in one line which command is wrong; what go-plugin says has many.
+func (o *Options) notStarted(err error) error {
+	why, _, _ := strings.Cut(err.Error(), "\n")
+	return fmt.Errorf("start the scanner with %q: %s; its command must be recalld scanner, of this version", strings.Join(o.Command, " "), strings.TrimRight(why, ": "))
 }
 
 // end kills the process, which has nothing to lose and may hang, and waits for
@@ -92,6 +102,33 @@ type attempt struct {
 	process *process
 	err     error
 	probed  atomic.Bool // whether somebody is asking if it hangs
+}
+
+// wait returns when the process is up or did not come up. It waits no longer than
+// patience, 0 for any time, and leaves the caller half of its own.
+func (a *attempt) wait(ctx context.Context, patience time.Duration, clock func() time.Time) error {
+	var enough <-chan time.Time
+	if patience > 0 {
+		if deadline, ok := ctx.Deadline(); ok {
+			patience = min(patience, deadline.Sub(clock())/2)
+		}
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		enough = timer.C
+	}
+	select {
+	case <-a.done:
+		return nil
+	default:
+	}
+	select {
+	case <-a.done:
+		return nil
+	case <-enough:
+		return fmt.Errorf("%w: it is starting", ErrUnavailable)
+	case <-ctx.Done():
+		return typed(ctx, ctx.Err())
+	}
 }
 
 // running returns the attempt that calls use, and begins one when there is none.

@@ -136,9 +136,11 @@ func nearestTo(n uint64) *scannerv1.ScanRequest {
 
 // finds reports whether an answer is that of record n, which has the query's code.
 func finds(reply *scannerv1.ScanReply, n uint64, rows uint64) bool {
-	hits := reply.GetAnswers()
-	return len(hits) == 1 && len(hits[0].GetRows()) == 1 && hits[0].GetRows()[0].GetRef().GetId() == int64(n) &&
-		hits[0].GetRows()[0].GetDistance() == 0 && reply.GetRowsScanned() == rows
+	if len(reply.GetAnswers()) != 1 {
+		return false
+	}
+	hits := reply.GetAnswers()[0].GetRows()
+	return slices.Equal(hits.GetIds(), []int64{int64(n)}) && slices.Equal(hits.GetDistances(), []uint32{0}) && reply.GetRowsScanned() == rows
 }
 
 func put(n int64) *scannerv1.Change {
@@ -175,7 +177,7 @@ func TestKilledScannerComesBack(t *testing.T) {
 				case errors.Is(err, ErrUnavailable): // said
 				case err != nil:
 					t.Errorf("scan: %v", err)
-				case len(reply.GetAnswers()[0].GetRows()) != 1 || reply.GetAnswers()[0].GetRows()[0].GetRef().GetId() != int64(want):
+				case !slices.Equal(reply.GetAnswers()[0].GetRows().GetIds(), []int64{int64(want)}):
 					t.Errorf("wrong answer to %d: %v", want, reply)
 				}
 			}
@@ -465,5 +467,145 @@ func TestCloseDoesNotWaitForAHandshake(t *testing.T) {
 	}
 	if a.err == nil || strings.Contains(a.err.Error(), "timeout") {
 		t.Errorf("the start ended with %v", a.err)
+	}
+}
+
+// A call does not wait for a process that takes long to start: its caller has
+// another way to answer.
+func TestStartIsNotWaitedForLong(t *testing.T) {
+	o := options(t, t.TempDir())
+	o.Command, o.StartTimeout, o.Patience = append(o.Command, silent), 20*time.Second, time.Millisecond
+	c := newClient(t, o)
+	a, err := c.running()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := soon(t)
+	if _, err := c.Scan(ctx, nearestTo(1)); !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+		t.Error(err)
+	}
+	select {
+	case <-a.done:
+		t.Errorf("the call waited for the start to end with %v", a.err)
+	default:
+	}
+}
+
+// Half of a call's own time is as long as it waits, however patient it may be.
+func TestStartLeavesTheCallerHalfOfItsTime(t *testing.T) {
+	a := &attempt{done: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := a.wait(ctx, patience, time.Now); !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+		t.Errorf("%v, with the context at %v", err, ctx.Err())
+	}
+}
+
+// A process that stands still is replaced long before the call's time is over, and
+// the call is made again.
+func TestHangingScannerDoesNotCostTheDeadline(t *testing.T) {
+	dir := t.TempDir()
+	o := options(t, dir)
+	o.SignAfter, o.HangTimeout = time.Millisecond, 250*time.Millisecond
+	c := newClient(t, o)
+	ctx := soon(t)
+	if _, err := c.Publish(ctx, published(1, segment(t, dir, 9))); err != nil {
+		t.Fatal(err)
+	}
+	stopped := c.child()
+	if err := stopped.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for c.child() == stopped { // the signal takes effect some time later
+		if reply, err := c.Scan(ctx, nearestTo(4)); err != nil || !finds(reply, 4, 9) {
+			t.Fatal(reply, err)
+		}
+	}
+}
+
+// What is wrong with the command is said in a line that names it.
+func TestWrongCommandIsNamed(t *testing.T) {
+	o := options(t, t.TempDir())
+	o.Command = []string{"/bin/false", "scanner"}
+	c := newClient(t, o)
+	_, err := c.Stats(soon(t))
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), `"/bin/false scanner"`) || !strings.Contains(err.Error(), "must be recalld scanner") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A stream serves one call after the other; one whose caller left, or that ended
+// with an error, serves none.
+func TestStreamsAreUsedAgain(t *testing.T) {
+	dir := t.TempDir()
+	c := newClient(t, options(t, dir))
+	ctx := soon(t)
+	if _, err := c.Publish(ctx, published(1, segment(t, dir, 9))); err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	scans := &c.attempt.process.scans
+	c.mu.Unlock()
+	idle := func() []*stream[scannerv1.ScanRequest, scannerv1.ScanReply] {
+		scans.mu.Lock()
+		defer scans.mu.Unlock()
+		return slices.Clone(scans.idle)
+	}
+	ask := func(n uint64) {
+		t.Helper()
+		if reply, err := c.Scan(ctx, nearestTo(n)); err != nil || !finds(reply, n, 9) {
+			t.Fatal(reply, err)
+		}
+	}
+	ask(1)
+	first := idle()
+	ask(2)
+	if len(first) != 1 || !slices.Equal(idle(), first) {
+		t.Errorf("%d streams after one call, %d after two", len(first), len(idle()))
+	}
+	behind := nearestTo(1)
+	behind.Sequence = 2
+	if _, err := c.Scan(ctx, behind); !errors.Is(err, ErrBehind) || len(idle()) != 0 || first[0].ctx.Err() == nil {
+		t.Errorf("%v; %d streams after an error", err, len(idle()))
+	}
+	ask(3)
+	left, leave := context.WithCancel(ctx)
+	leave()
+	if _, err := c.Scan(left, nearestTo(4)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	ask(5)
+	if c.Starts() != 1 {
+		t.Errorf("%d starts", c.Starts())
+	}
+}
+
+// Columns of different lengths are no answer.
+func TestTornAnswersAreRefused(t *testing.T) {
+	good := func() *scannerv1.Hits {
+		return &scannerv1.Hits{Kinds: make([]scannerv1.Kind, 2), Ids: make([]int64, 2), Blocks: make([]uint32, 2), Distances: make([]uint32, 2), Dots: make([]int32, 2), Norms: make([]uint32, 2)}
+	}
+	for name, spoil := range map[string]func(*scannerv1.Hits){
+		"kinds":     func(h *scannerv1.Hits) { h.Kinds = h.Kinds[:1] },
+		"ids":       func(h *scannerv1.Hits) { h.Ids = nil },
+		"blocks":    func(h *scannerv1.Hits) { h.Blocks = h.Blocks[:1] },
+		"distances": func(h *scannerv1.Hits) { h.Distances = append(h.Distances, 1) },
+		"dots":      func(h *scannerv1.Hits) { h.Dots = h.Dots[:1] },
+		"norms":     func(h *scannerv1.Hits) { h.Norms = nil },
+		"both":      func(h *scannerv1.Hits) { h.Dots, h.Norms = h.Dots[:1], h.Norms[:1] },
+	} {
+		for _, parents := range []bool{false, true} {
+			bad, a := good(), &scannerv1.Answer{Rows: good(), Parents: good()}
+			spoil(bad)
+			if !whole(&scannerv1.ScanReply{Answers: []*scannerv1.Answer{{}, a}}) {
+				t.Fatal("a whole answer is refused")
+			}
+			if a.Rows = bad; parents {
+				a.Rows, a.Parents = good(), bad
+			}
+			if whole(&scannerv1.ScanReply{Answers: []*scannerv1.Answer{{}, a}}) {
+				t.Errorf("%s, of parents %v: taken", name, parents)
+			}
+		}
 	}
 }

@@ -21,8 +21,8 @@ func (c *Client) LoadWords(ctx context.Context, folder string, r *scannerv1.Load
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	r.Folder = relative
-	return c.words(ctx, func(calls scannerv1.WordsClient) error {
-		_, err := calls.Load(ctx, r)
+	return c.doWithin(ctx, 0, func(p *process) error { // no search waits for it
+		_, err := p.words.Load(ctx, r)
 		return err
 	})
 }
@@ -48,11 +48,5 @@ func (c *Client) SearchWords(ctx context.Context, r *scannerv1.SearchWordsReques
 
 // words makes a call of the service of words, as do makes one of the scanner's.
 func (c *Client) words(ctx context.Context, call func(scannerv1.WordsClient) error) error {
-	return c.do(ctx, func(calls scannerv1.ScannerClient) error {
-		words, ok := calls.(scannerv1.WordsClient)
-		if !ok {
-			return fmt.Errorf("%w: the process has no service of words", ErrRefused)
-		}
-		return call(words)
-	})
+	return c.do(ctx, func(p *process) error { return call(p.words) })
 }

@@ -1292,33 +1292,36 @@ func (x *ScanRequest) GetBatch() bool {
 	return false
 }
 
-type Hit struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Ref      *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	Block    uint32                 `protobuf:"varint,2,opt,name=block,proto3" json:"block,omitempty"`
-	Distance uint32                 `protobuf:"varint,3,opt,name=distance,proto3" json:"distance,omitempty"`
-	// Of the int8 rows, where cosines are wanted: the cosine is dot / sqrt(norm ×
-	// the query's norm). Norm 0: the block has no values.
-	Dot           int32  `protobuf:"zigzag32,4,opt,name=dot,proto3" json:"dot,omitempty"`
-	Norm          uint32 `protobuf:"varint,5,opt,name=norm,proto3" json:"norm,omitempty"`
+// Hits are rows of codes, best first. Each field is a column of them: hundreds of
+// messages cost more than a small scan does.
+type Hits struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Kinds     []Kind                 `protobuf:"varint,1,rep,packed,name=kinds,proto3,enum=recalld.scanner.v1.Kind" json:"kinds,omitempty"`
+	Ids       []int64                `protobuf:"varint,2,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	Blocks    []uint32               `protobuf:"varint,3,rep,packed,name=blocks,proto3" json:"blocks,omitempty"`
+	Distances []uint32               `protobuf:"varint,4,rep,packed,name=distances,proto3" json:"distances,omitempty"`
+	// Of the int8 rows, where cosines are wanted, else empty: the cosine is dot /
+	// sqrt(norm × the query's norm). Norm 0: the block has no values.
+	Dots          []int32  `protobuf:"zigzag32,5,rep,packed,name=dots,proto3" json:"dots,omitempty"`
+	Norms         []uint32 `protobuf:"varint,6,rep,packed,name=norms,proto3" json:"norms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Hit) Reset() {
-	*x = Hit{}
+func (x *Hits) Reset() {
+	*x = Hits{}
 	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Hit) String() string {
+func (x *Hits) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Hit) ProtoMessage() {}
+func (*Hits) ProtoMessage() {}
 
-func (x *Hit) ProtoReflect() protoreflect.Message {
+func (x *Hits) ProtoReflect() protoreflect.Message {
 	mi := &file_recalld_scanner_v1_scanner_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1330,51 +1333,58 @@ func (x *Hit) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Hit.ProtoReflect.Descriptor instead.
-func (*Hit) Descriptor() ([]byte, []int) {
+// Deprecated: Use Hits.ProtoReflect.Descriptor instead.
+func (*Hits) Descriptor() ([]byte, []int) {
 	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *Hit) GetRef() *Ref {
+func (x *Hits) GetKinds() []Kind {
 	if x != nil {
-		return x.Ref
+		return x.Kinds
 	}
 	return nil
 }
 
-func (x *Hit) GetBlock() uint32 {
+func (x *Hits) GetIds() []int64 {
 	if x != nil {
-		return x.Block
+		return x.Ids
 	}
-	return 0
+	return nil
 }
 
-func (x *Hit) GetDistance() uint32 {
+func (x *Hits) GetBlocks() []uint32 {
 	if x != nil {
-		return x.Distance
+		return x.Blocks
 	}
-	return 0
+	return nil
 }
 
-func (x *Hit) GetDot() int32 {
+func (x *Hits) GetDistances() []uint32 {
 	if x != nil {
-		return x.Dot
+		return x.Distances
 	}
-	return 0
+	return nil
 }
 
-func (x *Hit) GetNorm() uint32 {
+func (x *Hits) GetDots() []int32 {
 	if x != nil {
-		return x.Norm
+		return x.Dots
 	}
-	return 0
+	return nil
+}
+
+func (x *Hits) GetNorms() []uint32 {
+	if x != nil {
+		return x.Norms
+	}
+	return nil
 }
 
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Rows  []*Hit                 `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	Rows  *Hits                  `protobuf:"bytes,1,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Each with its best block. Without cosines.
-	Parents       []*Hit `protobuf:"bytes,2,rep,name=parents,proto3" json:"parents,omitempty"`
+	Parents       *Hits `protobuf:"bytes,2,opt,name=parents,proto3" json:"parents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1409,14 +1419,14 @@ func (*Answer) Descriptor() ([]byte, []int) {
 	return file_recalld_scanner_v1_scanner_proto_rawDescGZIP(), []int{19}
 }
 
-func (x *Answer) GetRows() []*Hit {
+func (x *Answer) GetRows() *Hits {
 	if x != nil {
 		return x.Rows
 	}
 	return nil
 }
 
-func (x *Answer) GetParents() []*Hit {
+func (x *Answer) GetParents() *Hits {
 	if x != nil {
 		return x.Parents
 	}
@@ -2149,16 +2159,17 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\x04only\x18\a \x01(\v2\x18.recalld.scanner.v1.OnlyH\x00R\x04only\x88\x01\x01\x12\x14\n" +
 	"\x05batch\x18\n" +
 	" \x01(\bR\x05batchB\a\n" +
-	"\x05_only\"\x88\x01\n" +
-	"\x03Hit\x12)\n" +
-	"\x03ref\x18\x01 \x01(\v2\x17.recalld.scanner.v1.RefR\x03ref\x12\x14\n" +
-	"\x05block\x18\x02 \x01(\rR\x05block\x12\x1a\n" +
-	"\bdistance\x18\x03 \x01(\rR\bdistance\x12\x10\n" +
-	"\x03dot\x18\x04 \x01(\x11R\x03dot\x12\x12\n" +
-	"\x04norm\x18\x05 \x01(\rR\x04norm\"h\n" +
-	"\x06Answer\x12+\n" +
-	"\x04rows\x18\x01 \x03(\v2\x17.recalld.scanner.v1.HitR\x04rows\x121\n" +
-	"\aparents\x18\x02 \x03(\v2\x17.recalld.scanner.v1.HitR\aparents\"\xc6\x01\n" +
+	"\x05_only\"\xa8\x01\n" +
+	"\x04Hits\x12.\n" +
+	"\x05kinds\x18\x01 \x03(\x0e2\x18.recalld.scanner.v1.KindR\x05kinds\x12\x10\n" +
+	"\x03ids\x18\x02 \x03(\x03R\x03ids\x12\x16\n" +
+	"\x06blocks\x18\x03 \x03(\rR\x06blocks\x12\x1c\n" +
+	"\tdistances\x18\x04 \x03(\rR\tdistances\x12\x12\n" +
+	"\x04dots\x18\x05 \x03(\x11R\x04dots\x12\x14\n" +
+	"\x05norms\x18\x06 \x03(\rR\x05norms\"j\n" +
+	"\x06Answer\x12,\n" +
+	"\x04rows\x18\x01 \x01(\v2\x18.recalld.scanner.v1.HitsR\x04rows\x122\n" +
+	"\aparents\x18\x02 \x01(\v2\x18.recalld.scanner.v1.HitsR\aparents\"\xc6\x01\n" +
 	"\tScanReply\x12/\n" +
 	"\x05state\x18\x01 \x01(\v2\x19.recalld.scanner.v1.StateR\x05state\x124\n" +
 	"\aanswers\x18\x02 \x03(\v2\x1a.recalld.scanner.v1.AnswerR\aanswers\x12!\n" +
@@ -2228,13 +2239,13 @@ const file_recalld_scanner_v1_scanner_proto_rawDesc = "" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x11\n" +
 	"\rREASON_BEHIND\x10\x02\x12\x0f\n" +
-	"\vREASON_FILE\x10\x032\xc6\x03\n" +
+	"\vREASON_FILE\x10\x032\xd0\x03\n" +
 	"\aScanner\x12F\n" +
 	"\x04Open\x12\x1f.recalld.scanner.v1.OpenRequest\x1a\x1d.recalld.scanner.v1.OpenReply\x12M\n" +
 	"\aPublish\x12\".recalld.scanner.v1.PublishRequest\x1a\x1e.recalld.scanner.v1.StateReply\x12I\n" +
-	"\x05Apply\x12 .recalld.scanner.v1.ApplyRequest\x1a\x1e.recalld.scanner.v1.StateReply\x12F\n" +
-	"\x04Scan\x12\x1f.recalld.scanner.v1.ScanRequest\x1a\x1d.recalld.scanner.v1.ScanReply\x12F\n" +
-	"\x04Rank\x12\x1f.recalld.scanner.v1.RankRequest\x1a\x1d.recalld.scanner.v1.RankReply\x12I\n" +
+	"\x05Apply\x12 .recalld.scanner.v1.ApplyRequest\x1a\x1e.recalld.scanner.v1.StateReply\x12K\n" +
+	"\x05Scans\x12\x1f.recalld.scanner.v1.ScanRequest\x1a\x1d.recalld.scanner.v1.ScanReply(\x010\x01\x12K\n" +
+	"\x05Ranks\x12\x1f.recalld.scanner.v1.RankRequest\x1a\x1d.recalld.scanner.v1.RankReply(\x010\x01\x12I\n" +
 	"\x05Stats\x12 .recalld.scanner.v1.StatsRequest\x1a\x1e.recalld.scanner.v1.StatsReplyB,Z*recalld/proto/recalld/scanner/v1;scannerv1b\x06proto3"
 
 var (
@@ -2272,7 +2283,7 @@ var file_recalld_scanner_v1_scanner_proto_goTypes = []any{
 	(*Only)(nil),           // 17: recalld.scanner.v1.Only
 	(*Query)(nil),          // 18: recalld.scanner.v1.Query
 	(*ScanRequest)(nil),    // 19: recalld.scanner.v1.ScanRequest
-	(*Hit)(nil),            // 20: recalld.scanner.v1.Hit
+	(*Hits)(nil),           // 20: recalld.scanner.v1.Hits
 	(*Answer)(nil),         // 21: recalld.scanner.v1.Answer
 	(*ScanReply)(nil),      // 22: recalld.scanner.v1.ScanReply
 	(*RankRequest)(nil),    // 23: recalld.scanner.v1.RankRequest
@@ -2298,9 +2309,9 @@ var file_recalld_scanner_v1_scanner_proto_depIdxs = []int32{
 	16, // 13: recalld.scanner.v1.ScanRequest.scope:type_name -> recalld.scanner.v1.Scope
 	18, // 14: recalld.scanner.v1.ScanRequest.queries:type_name -> recalld.scanner.v1.Query
 	17, // 15: recalld.scanner.v1.ScanRequest.only:type_name -> recalld.scanner.v1.Only
-	10, // 16: recalld.scanner.v1.Hit.ref:type_name -> recalld.scanner.v1.Ref
-	20, // 17: recalld.scanner.v1.Answer.rows:type_name -> recalld.scanner.v1.Hit
-	20, // 18: recalld.scanner.v1.Answer.parents:type_name -> recalld.scanner.v1.Hit
+	0,  // 16: recalld.scanner.v1.Hits.kinds:type_name -> recalld.scanner.v1.Kind
+	20, // 17: recalld.scanner.v1.Answer.rows:type_name -> recalld.scanner.v1.Hits
+	20, // 18: recalld.scanner.v1.Answer.parents:type_name -> recalld.scanner.v1.Hits
 	2,  // 19: recalld.scanner.v1.ScanReply.state:type_name -> recalld.scanner.v1.State
 	21, // 20: recalld.scanner.v1.ScanReply.answers:type_name -> recalld.scanner.v1.Answer
 	16, // 21: recalld.scanner.v1.RankRequest.scope:type_name -> recalld.scanner.v1.Scope
@@ -2312,14 +2323,14 @@ var file_recalld_scanner_v1_scanner_proto_depIdxs = []int32{
 	4,  // 27: recalld.scanner.v1.Scanner.Open:input_type -> recalld.scanner.v1.OpenRequest
 	9,  // 28: recalld.scanner.v1.Scanner.Publish:input_type -> recalld.scanner.v1.PublishRequest
 	15, // 29: recalld.scanner.v1.Scanner.Apply:input_type -> recalld.scanner.v1.ApplyRequest
-	19, // 30: recalld.scanner.v1.Scanner.Scan:input_type -> recalld.scanner.v1.ScanRequest
-	23, // 31: recalld.scanner.v1.Scanner.Rank:input_type -> recalld.scanner.v1.RankRequest
+	19, // 30: recalld.scanner.v1.Scanner.Scans:input_type -> recalld.scanner.v1.ScanRequest
+	23, // 31: recalld.scanner.v1.Scanner.Ranks:input_type -> recalld.scanner.v1.RankRequest
 	25, // 32: recalld.scanner.v1.Scanner.Stats:input_type -> recalld.scanner.v1.StatsRequest
 	5,  // 33: recalld.scanner.v1.Scanner.Open:output_type -> recalld.scanner.v1.OpenReply
 	3,  // 34: recalld.scanner.v1.Scanner.Publish:output_type -> recalld.scanner.v1.StateReply
 	3,  // 35: recalld.scanner.v1.Scanner.Apply:output_type -> recalld.scanner.v1.StateReply
-	22, // 36: recalld.scanner.v1.Scanner.Scan:output_type -> recalld.scanner.v1.ScanReply
-	24, // 37: recalld.scanner.v1.Scanner.Rank:output_type -> recalld.scanner.v1.RankReply
+	22, // 36: recalld.scanner.v1.Scanner.Scans:output_type -> recalld.scanner.v1.ScanReply
+	24, // 37: recalld.scanner.v1.Scanner.Ranks:output_type -> recalld.scanner.v1.RankReply
 	26, // 38: recalld.scanner.v1.Scanner.Stats:output_type -> recalld.scanner.v1.StatsReply
 	33, // [33:39] is the sub-list for method output_type
 	27, // [27:33] is the sub-list for method input_type

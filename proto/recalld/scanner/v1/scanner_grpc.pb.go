@@ -25,8 +25,8 @@ const (
 	Scanner_Open_FullMethodName    = "/recalld.scanner.v1.Scanner/Open"
 	Scanner_Publish_FullMethodName = "/recalld.scanner.v1.Scanner/Publish"
 	Scanner_Apply_FullMethodName   = "/recalld.scanner.v1.Scanner/Apply"
-	Scanner_Scan_FullMethodName    = "/recalld.scanner.v1.Scanner/Scan"
-	Scanner_Rank_FullMethodName    = "/recalld.scanner.v1.Scanner/Rank"
+	Scanner_Scans_FullMethodName   = "/recalld.scanner.v1.Scanner/Scans"
+	Scanner_Ranks_FullMethodName   = "/recalld.scanner.v1.Scanner/Ranks"
 	Scanner_Stats_FullMethodName   = "/recalld.scanner.v1.Scanner/Stats"
 )
 
@@ -41,11 +41,13 @@ type ScannerClient interface {
 	Publish(ctx context.Context, in *PublishRequest, opts ...grpc.CallOption) (*StateReply, error)
 	// Apply changes records, all or none. Repeating the last one changes nothing.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*StateReply, error)
-	// Scan finds the nearest blocks and records of a scope.
-	Scan(ctx context.Context, in *ScanRequest, opts ...grpc.CallOption) (*ScanReply, error)
-	// Rank finds the nearest record vectors of a scope, or every one that could be
-	// among them.
-	Rank(ctx context.Context, in *RankRequest, opts ...grpc.CallOption) (*RankReply, error)
+	// Scans finds the nearest blocks and records of a scope. Each request is answered
+	// before the next one is read, and an error ends the stream: it stays open from
+	// call to call because opening one costs more than a small scan.
+	Scans(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ScanRequest, ScanReply], error)
+	// Ranks finds the nearest record vectors of a scope, or every one that could be
+	// among them. Its stream is like that of Scans.
+	Ranks(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RankRequest, RankReply], error)
 	Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (*StatsReply, error)
 }
 
@@ -87,25 +89,31 @@ func (c *scannerClient) Apply(ctx context.Context, in *ApplyRequest, opts ...grp
 	return out, nil
 }
 
-func (c *scannerClient) Scan(ctx context.Context, in *ScanRequest, opts ...grpc.CallOption) (*ScanReply, error) {
+func (c *scannerClient) Scans(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ScanRequest, ScanReply], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ScanReply)
-	err := c.cc.Invoke(ctx, Scanner_Scan_FullMethodName, in, out, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Scanner_ServiceDesc.Streams[0], Scanner_Scans_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	x := &grpc.GenericClientStream[ScanRequest, ScanReply]{ClientStream: stream}
+	return x, nil
 }
 
-func (c *scannerClient) Rank(ctx context.Context, in *RankRequest, opts ...grpc.CallOption) (*RankReply, error) {
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Scanner_ScansClient = grpc.BidiStreamingClient[ScanRequest, ScanReply]
+
+func (c *scannerClient) Ranks(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RankRequest, RankReply], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RankReply)
-	err := c.cc.Invoke(ctx, Scanner_Rank_FullMethodName, in, out, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Scanner_ServiceDesc.Streams[1], Scanner_Ranks_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	x := &grpc.GenericClientStream[RankRequest, RankReply]{ClientStream: stream}
+	return x, nil
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Scanner_RanksClient = grpc.BidiStreamingClient[RankRequest, RankReply]
 
 func (c *scannerClient) Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (*StatsReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -128,11 +136,13 @@ type ScannerServer interface {
 	Publish(context.Context, *PublishRequest) (*StateReply, error)
 	// Apply changes records, all or none. Repeating the last one changes nothing.
 	Apply(context.Context, *ApplyRequest) (*StateReply, error)
-	// Scan finds the nearest blocks and records of a scope.
-	Scan(context.Context, *ScanRequest) (*ScanReply, error)
-	// Rank finds the nearest record vectors of a scope, or every one that could be
-	// among them.
-	Rank(context.Context, *RankRequest) (*RankReply, error)
+	// Scans finds the nearest blocks and records of a scope. Each request is answered
+	// before the next one is read, and an error ends the stream: it stays open from
+	// call to call because opening one costs more than a small scan.
+	Scans(grpc.BidiStreamingServer[ScanRequest, ScanReply]) error
+	// Ranks finds the nearest record vectors of a scope, or every one that could be
+	// among them. Its stream is like that of Scans.
+	Ranks(grpc.BidiStreamingServer[RankRequest, RankReply]) error
 	Stats(context.Context, *StatsRequest) (*StatsReply, error)
 	mustEmbedUnimplementedScannerServer()
 }
@@ -153,11 +163,11 @@ func (UnimplementedScannerServer) Publish(context.Context, *PublishRequest) (*St
 func (UnimplementedScannerServer) Apply(context.Context, *ApplyRequest) (*StateReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Apply not implemented")
 }
-func (UnimplementedScannerServer) Scan(context.Context, *ScanRequest) (*ScanReply, error) {
-	return nil, status.Error(codes.Unimplemented, "method Scan not implemented")
+func (UnimplementedScannerServer) Scans(grpc.BidiStreamingServer[ScanRequest, ScanReply]) error {
+	return status.Error(codes.Unimplemented, "method Scans not implemented")
 }
-func (UnimplementedScannerServer) Rank(context.Context, *RankRequest) (*RankReply, error) {
-	return nil, status.Error(codes.Unimplemented, "method Rank not implemented")
+func (UnimplementedScannerServer) Ranks(grpc.BidiStreamingServer[RankRequest, RankReply]) error {
+	return status.Error(codes.Unimplemented, "method Ranks not implemented")
 }
 func (UnimplementedScannerServer) Stats(context.Context, *StatsRequest) (*StatsReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Stats not implemented")
@@ -237,41 +247,19 @@ func _Scanner_Apply_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
-func _Scanner_Scan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ScanRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ScannerServer).Scan(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Scanner_Scan_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScannerServer).Scan(ctx, req.(*ScanRequest))
-	}
-	return interceptor(ctx, in, info, handler)
+func _Scanner_Scans_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ScannerServer).Scans(&grpc.GenericServerStream[ScanRequest, ScanReply]{ServerStream: stream})
 }
 
-func _Scanner_Rank_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RankRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ScannerServer).Rank(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Scanner_Rank_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ScannerServer).Rank(ctx, req.(*RankRequest))
-	}
-	return interceptor(ctx, in, info, handler)
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Scanner_ScansServer = grpc.BidiStreamingServer[ScanRequest, ScanReply]
+
+func _Scanner_Ranks_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ScannerServer).Ranks(&grpc.GenericServerStream[RankRequest, RankReply]{ServerStream: stream})
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Scanner_RanksServer = grpc.BidiStreamingServer[RankRequest, RankReply]
 
 func _Scanner_Stats_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StatsRequest)
@@ -311,18 +299,23 @@ var Scanner_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Scanner_Apply_Handler,
 		},
 		{
-			MethodName: "Scan",
-			Handler:    _Scanner_Scan_Handler,
-		},
-		{
-			MethodName: "Rank",
-			Handler:    _Scanner_Rank_Handler,
-		},
-		{
 			MethodName: "Stats",
 			Handler:    _Scanner_Stats_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Scans",
+			Handler:       _Scanner_Scans_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Ranks",
+			Handler:       _Scanner_Ranks_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "recalld/scanner/v1/scanner.proto",
 }
