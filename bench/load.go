@@ -67,6 +67,9 @@ func ParseLoadMix(text string) (m LoadMix, err error) {
 	return m, nil
 }
 
+// KindLoad is the kind of a LoadReport.
+const KindLoad = "load"
+
 // LoadReport is one load: a client alone, all clients, a client alone again.
 type LoadReport struct {
 	Kind       string   `json:"kind"` // load
@@ -79,9 +82,10 @@ type LoadReport struct {
 	Operations []LoadOp `json:"operations"`
 	// Before and After are the same calls by one client, before the load and after
 	// it: a server that recovers has the same times and nothing shed.
-	Before  []LoadOp `json:"before"`
-	After   []LoadOp `json:"after"`
-	Machine Machine  `json:"machine"`
+	Before  []LoadOp   `json:"before"`
+	After   []LoadOp   `json:"after"`
+	Machine Machine    `json:"machine"`
+	Load    [2]float64 `json:"load"` // of the machine, over a minute, before and after
 }
 
 // LoadOp is one operation. Latencies are those of answered calls, in milliseconds.
@@ -131,7 +135,7 @@ func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
 	if err := l.fill(ctx, clients[0]); err != nil {
 		return nil, err
 	}
-	report := &LoadReport{Kind: "load", Clients: o.Clients, Mix: o.Mix, Records: o.Records}
+	report := &LoadReport{Kind: KindLoad, Clients: o.Clients, Mix: o.Mix, Records: o.Records, Load: [2]float64{loadAverage()}}
 	if report.Before, err = l.alone(ctx, clients[0], 1); err != nil {
 		return nil, err
 	}
@@ -161,8 +165,11 @@ func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
 		report.Shed += op.Shed
 	}
 	report.PerSecond = round(report.PerSecond)
-	report.After, err = l.alone(ctx, clients[0], 2+o.Clients)
-	return report, err
+	if report.After, err = l.alone(ctx, clients[0], 2+o.Clients); err != nil {
+		return nil, err
+	}
+	report.Load[1] = loadAverage()
+	return report, nil
 }
 
 // load is one run.
