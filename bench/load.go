@@ -135,6 +135,9 @@ func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
 	if err := l.fill(ctx, clients[0]); err != nil {
 		return nil, err
 	}
+	if err := l.settle(ctx, clients[0]); err != nil {
+		return nil, err
+	}
 	report := &LoadReport{Kind: KindLoad, Clients: o.Clients, Mix: o.Mix, Records: o.Records, Load: [2]float64{loadAverage()}}
 	if report.Before, err = l.alone(ctx, clients[0], 1); err != nil {
 		return nil, err
@@ -192,6 +195,31 @@ func (l *load) fill(ctx context.Context, c LoadClient) error {
 		}
 		if l.Progress != nil {
 			l.Progress(int64(from+len(texts)), int64(l.Records))
+		}
+	}
+	return nil
+}
+
+// settlePatience is how often a server is looked at while as many records wait as
+// before: one without a model never has their vectors.
+const settlePatience = 6_000
+
+// settle waits until the server has worked up what was stored, so that a load is
+// not measured beside that.
+func (l *load) settle(ctx context.Context, c LoadClient) error {
+	for last, still := int64(-1), 0; still < settlePatience; still++ {
+		waiting, err := c.Waiting(ctx)
+		if err != nil {
+			return fmt.Errorf("look at what the server has to do before the load: %w", err)
+		}
+		switch {
+		case waiting == 0:
+			return nil
+		case waiting != last:
+			last, still = waiting, 0
+		}
+		if err := wait(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
