@@ -73,10 +73,14 @@ func (w *reportPage) write() error {
 	return nil
 }
 
-// busiest is the highest load of any rung, and the fewest cores of any machine.
+// busiest is the highest load of any rung, or before any load of the bench's own, and
+// the fewest cores of any machine.
 func (w *reportPage) busiest() (load, cores float64) {
 	for _, r := range w.r.Rungs {
 		load = max(load, r.Load[0], r.Load[1])
+	}
+	for _, l := range w.r.Loads {
+		load = max(load, l.LoadReport.Load[0])
 	}
 	for _, run := range w.r.Runs {
 		if n := float64(run.Machine.Cores); cores == 0 || n > 0 && n < cores {
