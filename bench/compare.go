@@ -36,18 +36,13 @@ type CompareRow struct {
 
 // CompareOptions of [Compare].
 type CompareOptions struct {
-	Resamples int    // 0: defaultResamples
+	Resamples int    // samples that are drawn, 1 or more
 	Seed      uint64 // of the samples
 }
 
-const defaultResamples = 2_000
-
-// Compare compares rungs of one shape and size. Two reports without such a rung
-// are a *[memory.FieldError].
+// Compare compares rungs of one shape and size. Two reports without such a rung,
+// and no samples, are a *[memory.FieldError].
 func Compare(a, b *LadderReport, o CompareOptions) (*CompareReport, error) {
-	if o.Resamples == 0 {
-		o.Resamples = defaultResamples
-	}
 	if err := atLeastOne("resamples", o.Resamples); err != nil {
 		return nil, err
 	}

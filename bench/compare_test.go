@@ -104,10 +104,13 @@ func TestImpossibleComparisonsAreRefused(t *testing.T) {
 	a := &LadderReport{Rungs: []LadderRung{rungFor(ShapeOne, 1_000)}}
 	b := &LadderReport{Rungs: []LadderRung{rungFor(ShapeOne, 2_000)}}
 	var refused *memory.FieldError
-	if _, err := Compare(a, b, CompareOptions{}); !errors.As(err, &refused) || refused.Field != "files" {
+	if _, err := Compare(a, b, CompareOptions{Resamples: 1}); !errors.As(err, &refused) || refused.Field != "files" {
 		t.Errorf("%v", err)
 	}
-	if _, err := Compare(a, a, CompareOptions{Resamples: -1}); !errors.As(err, &refused) || refused.Field != "resamples" {
-		t.Errorf("%v", err)
+	for _, resamples := range []int{-1, 0} {
+		_, err := Compare(a, a, CompareOptions{Resamples: resamples})
+		if !errors.As(err, &refused) || refused.Field != "resamples" {
+			t.Errorf("%d: %v", resamples, err)
+		}
 	}
 }

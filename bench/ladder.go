@@ -101,6 +101,8 @@ type LadderRung struct {
 	// lexical arms, postings.
 	RowsScanned map[string]float64 `json:"rows_scanned"`
 	Postings    float64            `json:"postings_touched"`
+	// PostingBytes is what one posting takes in its list, on average over the rung.
+	PostingBytes float64 `json:"posting_bytes,omitempty"`
 
 	RSS      map[string]float64 `json:"rss_mb"`  // peaks of processes: coordinator, scanner; coordinator_build while building
 	Files    map[string]float64 `json:"file_mb"` // truth, derived
@@ -139,20 +141,33 @@ type LadderPayload struct {
 	Hit   float64 `json:"hit"`
 }
 
-// LadderNeighbour compares the small agent without and with its neighbour.
+// LadderNeighbour compares the small agent in a file of its own and beside its
+// neighbour. Both files are open at once and asked in turns, question by question.
 type LadderNeighbour struct {
 	Records int        `json:"records"` // of the small agent
 	Alone   LadderSide `json:"alone"`
 	Beside  LadderSide `json:"beside"`
 	Same    bool       `json:"same_answers"` // to the byte
+	// Ratios are beside to alone by quantile: p50, p95.
+	Ratios map[string]LadderRatio `json:"ratios"`
 }
 
 // LadderSide is the small agent's part on one side.
 type LadderSide struct {
 	RecallMS    Latencies          `json:"recall_ms"`
+	CPU         float64            `json:"cpu_ms"` // of a recall on average, all processes; 0 where the system does not tell
 	RowsScanned map[string]float64 `json:"rows_scanned"`
 	Postings    float64            `json:"postings_touched"`
 	Digest      string             `json:"answers_sha256"`
+	Samples     []float64          `json:"samples"` // milliseconds, in the order of asking, which is that of the other side
+}
+
+// LadderRatio is a ratio and what holds 95 % of those of bootstrap samples, in
+// which the two times of one turn stay together.
+type LadderRatio struct {
+	Ratio float64 `json:"ratio"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
 }
 
 // LadderSamples are what intervals are made from, in the order of questions.

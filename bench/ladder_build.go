@@ -47,9 +47,8 @@ type ladderState struct {
 	Codes   bool    `json:"codes"`   // what is derived holds the scanner's files
 	Peak    float64 `json:"peak_mb"` // of memory while building
 
-	Alone   *LadderSide `json:"alone,omitempty"` // of the shape neighbour, once measured
-	Resumed bool        `json:"resumed"`
-	Built   bool        `json:"built"`
+	Resumed bool `json:"resumed"`
+	Built   bool `json:"built"`
 }
 
 const ladderStateName = "rung.json"
@@ -59,20 +58,32 @@ func newLadderTrial(ctx context.Context, o LadderOptions, c *corpus, n int) *lad
 }
 
 func (t *ladderTrial) run() (LadderRung, error) {
-	if err := t.begin(); err != nil {
+	if err := t.prepare(); err != nil {
 		return LadderRung{}, err
+	}
+	return t.measure()
+}
+
+// prepare makes the rung ready to be measured.
+func (t *ladderTrial) prepare() error {
+	if err := t.begin(); err != nil {
+		return err
 	}
 	switch {
 	case !t.state.Built:
-		if err := t.build(); err != nil {
-			return LadderRung{}, err
-		}
+		return t.build()
 	case t.state.Codes != t.scanned():
-		if err := t.derive(); err != nil {
-			return LadderRung{}, err
-		}
+		return t.derive()
 	}
-	return t.measure()
+	return nil
+}
+
+// alone is the small agent of the shape neighbour in a file of its own: the same
+// records with the same numbers, one rung for neighbours of every size.
+func (t *ladderTrial) alone() *ladderTrial {
+	p := *t.plan
+	p.total, p.starts = p.small, []int{0}
+	return &ladderTrial{ctx: t.ctx, o: t.o, n: p.small, plan: &p, folder: ladderFolder(t.o.Folder, ShapeNeighbour+"-alone", p.small)}
 }
 
 // scanned reports whether a scanner's process takes part.
@@ -151,36 +162,17 @@ func withoutBlocks() map[string]string {
 
 func (t *ladderTrial) build() error {
 	resetPeak()
-	if t.plan.shape == ShapeNeighbour && t.state.Alone == nil {
-		if err := t.buildTo(t.plan.small); err != nil {
-			return err
-		}
-		side, err := t.side()
-		if err != nil {
-			return err
-		}
-		t.state.Alone = &side
-		if err := t.save(); err != nil {
-			return err
-		}
-	}
-	if err := t.buildTo(t.plan.total); err != nil {
-		return err
-	}
-	t.state.Built, t.state.Peak = true, max(t.state.Peak, peakMemory())
-	return t.save()
-}
-
-// buildTo stores the first so many records, then builds their blocks and what is
-// derived.
-func (t *ladderTrial) buildTo(records int) error {
-	if err := t.with(withoutBlocks(), func() error { return t.fill(records) }); err != nil {
+	if err := t.with(withoutBlocks(), func() error { return t.fill(t.plan.total) }); err != nil {
 		return err
 	}
 	if err := t.with(nil, t.makeBlocks); err != nil {
 		return err
 	}
-	return t.derive()
+	if err := t.derive(); err != nil {
+		return err
+	}
+	t.state.Built, t.state.Peak = true, max(t.state.Peak, peakMemory())
+	return t.save()
 }
 
 // The most records of one store, and how many are stored between two notes in the

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"recalld/coordinator"
 	"recalld/embed"
+	"recalld/lexical"
 	"recalld/memory"
 )
 
@@ -45,13 +45,14 @@ func (t *ladderTrial) measure() (rung LadderRung, err error) {
 	}
 	rung.BlockPer = round(float64(rung.Blocks) / max(t.state.Block, 1e-9))
 	if t.plan.shape == ShapeNeighbour {
-		beside, err := t.side()
-		if err != nil {
+		if rung.Neighbour, err = t.inTurns(); err != nil {
 			return rung, err
 		}
-		rung.Neighbour = &LadderNeighbour{Records: p.small, Alone: *t.state.Alone, Beside: beside, Same: t.state.Alone.Digest == beside.Digest}
 	}
 	if rung.Files, err = t.files(); err != nil {
+		return rung, err
+	}
+	if rung.PostingBytes, err = t.postingBytes(); err != nil {
 		return rung, err
 	}
 	rung.PerFile = map[string]float64{"text": round(float64(t.state.Text) / float64(p.total))}
@@ -281,37 +282,29 @@ func (t *ladderTrial) timeEmbedding(rung *LadderRung, questions []ladderQuestion
 	return model.Close()
 }
 
-// side measures the small agent's answers and what they read.
-func (t *ladderTrial) side() (side LadderSide, err error) {
-	if err := t.open(nil); err != nil {
-		return side, err
+// postingBytes is what one posting takes in the derived files, on average.
+func (t *ladderTrial) postingBytes() (float64, error) {
+	names, err := filepath.Glob(filepath.Join(t.folder, "derived", "lexical", "*.postings"))
+	if err != nil {
+		return 0, err
 	}
-	defer func() { err = errors.Join(err, t.close()) }()
-	if err := t.ready(); err != nil {
-		return side, err
-	}
-	count, times := newLadderCount(), ladderTimes{}
-	digest := sha256.New()
-	for _, q := range t.plan.questions(t.o.Questions) {
-		r := q.request()
-		r.Explain = true
-		answer, err := t.service.Recall(t.ctx, r)
+	var postings, size int64
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
 		if err != nil {
-			return side, err
+			return 0, err
 		}
-		count.scanned(answer)
-		answer.Explain = nil
-		count.total++
-		if err := json.NewEncoder(digest).Encode(answer); err != nil {
-			return side, err
+		f, err := lexical.Open(raw)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}
-		if _, err := t.time(times, recallAll, q.request()); err != nil {
-			return side, err
+		n, b, err := f.Postings()
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}
+		postings, size = postings+n, size+b
 	}
-	side = LadderSide{RecallMS: latencies(times[recallAll]), Digest: fmt.Sprintf("%x", digest.Sum(nil))}
-	side.RowsScanned, side.Postings = count.reads()
-	return side, nil
+	return round(float64(size) / float64(max(postings, 1))), nil
 }
 
 // files are the sizes of what a closed rung has on the disk.

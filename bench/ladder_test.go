@@ -84,6 +84,9 @@ func TestLadderOfOneCell(t *testing.T) {
 	if r.Payload[3].Chars < 2*r.Payload[0].Chars {
 		t.Errorf("ten rows are hardly more than one: %+v", r.Payload)
 	}
+	if r.PostingBytes < .1 || r.PostingBytes > 8 {
+		t.Errorf("%v bytes a posting", r.PostingBytes)
+	}
 	if r.Agents != 1 || r.Cells != 1 || r.RowsScanned["vector"] != 1_000 || r.RowsScanned[recallBlock] < 10*1_000 {
 		t.Errorf("%d agents, %d cells, scanned %v", r.Agents, r.Cells, r.RowsScanned)
 	}
@@ -124,7 +127,8 @@ func TestLadderOfManyCells(t *testing.T) {
 //
 // DECISIONS 1
 func TestLadderBesideANeighbour(t *testing.T) {
-	r := ladderRungOf(t, LadderOptions{Folder: t.TempDir(), Records: []int{500}, Shape: ShapeNeighbour, Questions: 6, small: 200})
+	o := LadderOptions{Folder: t.TempDir(), Records: []int{500}, Shape: ShapeNeighbour, Questions: 6, small: 200}
+	r := ladderRungOf(t, o)
 	checkRung(t, r)
 	n := r.Neighbour
 	if n == nil || !n.Same || n.Alone.Digest == "" || n.Records != 200 {
@@ -132,6 +136,40 @@ func TestLadderBesideANeighbour(t *testing.T) {
 	}
 	if n.Alone.Postings != n.Beside.Postings || n.Alone.RowsScanned["vector"] != 200 || n.Beside.RowsScanned["vector"] != 200 || n.Alone.RowsScanned[recallBlock] != n.Beside.RowsScanned[recallBlock] {
 		t.Errorf("alone %+v, beside %+v", n.Alone, n.Beside)
+	}
+	asked := len(r.Samples.RecallMS)
+	for name, x := range n.Ratios {
+		if len(n.Alone.Samples) != turnRounds*asked || len(n.Beside.Samples) != turnRounds*asked || x.Ratio <= 0 || x.Low > x.Ratio || x.High < x.Ratio {
+			t.Errorf("%s: %+v of %d and %d times, %d questions", name, x, len(n.Alone.Samples), len(n.Beside.Samples), asked)
+		}
+	}
+	if len(n.Ratios) != 2 {
+		t.Errorf("%d ratios", len(n.Ratios))
+	}
+	// A larger neighbour stands beside the same small file.
+	state, err := os.Stat(filepath.Join(o.Folder, "neighbour-alone-200", ladderStateName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Records, o.Questions = []int{600}, 2
+	if larger := ladderRungOf(t, o).Neighbour; !larger.Same {
+		t.Errorf("%+v", larger)
+	}
+	if again, err := os.Stat(filepath.Join(o.Folder, "neighbour-alone-200", ladderStateName)); err != nil || !again.ModTime().Equal(state.ModTime()) {
+		t.Errorf("the small file was built again: %v", err)
+	}
+}
+
+// A ratio of turns keeps each turn's two times together: what slows both down does
+// not widen its interval.
+func TestRatioOfTurns(t *testing.T) {
+	var alone, beside []float64
+	for i := range 100 {
+		alone = append(alone, float64(1+i))
+		beside = append(beside, 1.5*float64(1+i))
+	}
+	if x := pairedRatio(beside, alone, quantileOf(.5)); x.Ratio != 1.5 || x.Low != 1.5 || x.High != 1.5 {
+		t.Errorf("%+v", x)
 	}
 }
 

@@ -67,6 +67,9 @@ func ParseLoadMix(text string) (m LoadMix, err error) {
 	return m, nil
 }
 
+// KindLoad is the kind of a LoadReport.
+const KindLoad = "load"
+
 // LoadReport is one load: a client alone, all clients, a client alone again.
 type LoadReport struct {
 	Kind       string   `json:"kind"` // load
@@ -79,9 +82,10 @@ type LoadReport struct {
 	Operations []LoadOp `json:"operations"`
 	// Before and After are the same calls by one client, before the load and after
 	// it: a server that recovers has the same times and nothing shed.
-	Before  []LoadOp `json:"before"`
-	After   []LoadOp `json:"after"`
-	Machine Machine  `json:"machine"`
+	Before  []LoadOp   `json:"before"`
+	After   []LoadOp   `json:"after"`
+	Machine Machine    `json:"machine"`
+	Load    [2]float64 `json:"load"` // of the machine, over a minute, before and after
 }
 
 // LoadOp is one operation. Latencies are those of answered calls, in milliseconds.
@@ -131,7 +135,10 @@ func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
 	if err := l.fill(ctx, clients[0]); err != nil {
 		return nil, err
 	}
-	report := &LoadReport{Kind: "load", Clients: o.Clients, Mix: o.Mix, Records: o.Records}
+	if err := l.settle(ctx, clients[0]); err != nil {
+		return nil, err
+	}
+	report := &LoadReport{Kind: KindLoad, Clients: o.Clients, Mix: o.Mix, Records: o.Records, Load: [2]float64{loadAverage()}}
 	if report.Before, err = l.alone(ctx, clients[0], 1); err != nil {
 		return nil, err
 	}
@@ -161,8 +168,11 @@ func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
 		report.Shed += op.Shed
 	}
 	report.PerSecond = round(report.PerSecond)
-	report.After, err = l.alone(ctx, clients[0], 2+o.Clients)
-	return report, err
+	if report.After, err = l.alone(ctx, clients[0], 2+o.Clients); err != nil {
+		return nil, err
+	}
+	report.Load[1] = loadAverage()
+	return report, nil
 }
 
 // load is one run.
@@ -185,6 +195,31 @@ func (l *load) fill(ctx context.Context, c LoadClient) error {
 		}
 		if l.Progress != nil {
 			l.Progress(int64(from+len(texts)), int64(l.Records))
+		}
+	}
+	return nil
+}
+
+// settlePatience is how often a server is looked at while as many records wait as
+// before: one without a model never has their vectors.
+const settlePatience = 6_000
+
+// settle waits until the server has worked up what was stored, so that a load is
+// not measured beside that.
+func (l *load) settle(ctx context.Context, c LoadClient) error {
+	for last, still := int64(-1), 0; still < settlePatience; still++ {
+		waiting, err := c.Waiting(ctx)
+		if err != nil {
+			return fmt.Errorf("look at what the server has to do before the load: %w", err)
+		}
+		switch {
+		case waiting == 0:
+			return nil
+		case waiting != last:
+			last, still = waiting, 0
+		}
+		if err := wait(ctx); err != nil {
+			return err
 		}
 	}
 	return nil

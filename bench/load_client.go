@@ -19,6 +19,8 @@ import (
 type LoadClient interface {
 	Recall(ctx context.Context, query string) error
 	Store(ctx context.Context, session string, texts []string) error
+	// Waiting is how many records wait for their vector or their blocks.
+	Waiting(ctx context.Context) (int64, error)
 }
 
 // errNotStored is a store that was answered and kept nothing.
@@ -51,6 +53,14 @@ func (c serviceLoadClient) Store(ctx context.Context, session string, texts []st
 		}
 	}
 	return nil
+}
+
+func (c serviceLoadClient) Waiting(ctx context.Context) (int64, error) {
+	status, err := c.service.Status(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return status.Queue.Pending + status.Blocks.Waiting, nil
 }
 
 // NewHTTPLoadClient returns a client of a server's URL over TCP, with a connection
@@ -98,6 +108,14 @@ func (c httpLoadClient) Store(ctx context.Context, session string, texts []strin
 		}
 	}
 	return nil
+}
+
+func (c httpLoadClient) Waiting(ctx context.Context) (int64, error) {
+	status, err := c.calls.Status(ctx, &pb.StatusRequest{})
+	if err != nil {
+		return 0, overloaded(err)
+	}
+	return status.GetQueue().GetPending() + status.GetBlocks().GetWaiting(), nil
 }
 
 // overloaded marks what a full queue of a server says: resource_exhausted without

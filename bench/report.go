@@ -21,7 +21,7 @@ func WriteReport(r *Results, page string) (files []string, err error) {
 	if filepath.Ext(page) != ".md" {
 		return nil, &memory.FieldError{Field: "out", Problem: memory.Shape(filepath.Base(page)) + " is no page", Limit: "a name that ends in .md", Next: "name one, such as docs/benchmarks/ladder.md"}
 	}
-	if len(r.Rungs) == 0 && len(r.Peers) == 0 {
+	if len(r.Rungs) == 0 && len(r.Peers) == 0 && len(r.Loads) == 0 {
 		return nil, errors.New("report: the files have no figures")
 	}
 	base := strings.TrimSuffix(filepath.Base(page), ".md")
@@ -41,7 +41,15 @@ type reportPage struct {
 }
 
 func (w *reportPage) write() error {
-	w.line("# The ladder: cost, quality and memory against size")
+	title := "The ladder: cost, quality and memory against size"
+	switch {
+	case len(w.r.Rungs) > 0:
+	case len(w.r.Peers) > 0:
+		title = "Peers: the same work by other programs"
+	default:
+		title = "Load: many clients at once"
+	}
+	w.line("# " + title)
 	w.line("")
 	w.line("Made by `recalld bench report` from the files below; do not edit. [README.md](README.md) says what the fields are.")
 	w.runs()
@@ -57,7 +65,7 @@ func (w *reportPage) write() error {
 		w.line("")
 		w.line(fmt.Sprintf("**The machine was busy**: a load of up to %.0f on %.0f cores while these were measured. Counts, sizes and hits do not know; times do.", load, cores))
 	}
-	for _, section := range []func() error{w.latency, w.slopes, w.quality, w.memory, w.neighbour, w.vectors, w.peers} {
+	for _, section := range []func() error{w.latency, w.slopes, w.quality, w.memory, w.neighbour, w.vectors, w.peers, w.load} {
 		if err := section(); err != nil {
 			return err
 		}
@@ -65,10 +73,14 @@ func (w *reportPage) write() error {
 	return nil
 }
 
-// busiest is the highest load of any rung, and the fewest cores of any machine.
+// busiest is the highest load of any rung, or before any load of the bench's own, and
+// the fewest cores of any machine.
 func (w *reportPage) busiest() (load, cores float64) {
 	for _, r := range w.r.Rungs {
 		load = max(load, r.Load[0], r.Load[1])
+	}
+	for _, l := range w.r.Loads {
+		load = max(load, l.LoadReport.Load[0])
 	}
 	for _, run := range w.r.Runs {
 		if n := float64(run.Machine.Cores); cores == 0 || n > 0 && n < cores {
@@ -168,16 +180,24 @@ func series(rungs []LadderRung, value func(LadderRung) float64) (xs, ys []float6
 	return xs, ys
 }
 
-// rowBytes is what an arm reads of one row: a code of so many bits, an int8 vector
-// in the scanner, a float32 vector without one.
-func rowBytes(arm string, r LadderRung) float64 {
-	switch {
-	case arm == recallBlock:
-		return float64(r.Dims) / 8
-	case r.Scanner == coordinator.ScannerAuto:
+// codeBytes is what the block arm reads of one row: a sign a dimension.
+func codeBytes(r LadderRung) float64 { return float64(r.Dims) / 8 }
+
+// vectorBytes is what the vector arm reads of one row: int8 in the scanner, float32
+// without one.
+func vectorBytes(r LadderRung) float64 {
+	if r.Scanner == coordinator.ScannerAuto {
 		return float64(r.Dims)
 	}
 	return float64(r.Dims) * 4
+}
+
+// megabytes is a number of bytes in millions, and nothing for none.
+func megabytes(bytes float64) string {
+	if bytes > 0 && bytes < 10_000 {
+		return "under 0.01"
+	}
+	return ms(bytes / 1e6)
 }
 
 // leastGrowth is how many times the smallest size the largest one must be for a
@@ -186,7 +206,7 @@ const leastGrowth = 3
 
 // slopes are fits of cost against what an arm reads.
 func (w *reportPage) slopes() error {
-	rows := [][]string{{"shape", "part", "sizes", "exponent", "intercept, ms", "slope", "read a question, at the largest"}}
+	rows := [][]string{{"shape", "part", "sizes", "exponent", "intercept, ms", "slope", "read a question, at the largest size", "MB"}}
 	for _, shape := range stored() {
 		rungs := w.r.of(shape)
 		if len(rungs) < 2 {
@@ -194,21 +214,19 @@ func (w *reportPage) slopes() error {
 		}
 		largest := rungs[len(rungs)-1]
 		for _, part := range []string{recallAll, recallLexical, recallVector, recallBlock} {
-			unit, scale := "ms a million records", 1e6
-			size := func(r LadderRung) float64 { return float64(r.Records) }
-			read := ""
+			unit, size := "records", func(r LadderRung) float64 { return float64(r.Records) }
+			rowBytes := func(LadderRung) float64 { return 0 }
 			switch part {
 			case recallBlock:
-				unit, size = "ms a million blocks scanned", func(r LadderRung) float64 { return r.RowsScanned[recallBlock] }
+				unit, size, rowBytes = "codes of blocks", func(r LadderRung) float64 { return r.RowsScanned[recallBlock] }, codeBytes
 			case recallVector:
-				unit, size = "ms a million rows scanned", func(r LadderRung) float64 { return r.RowsScanned[recallVector] }
+				unit, size, rowBytes = "vectors", func(r LadderRung) float64 { return r.RowsScanned[recallVector] }, vectorBytes
 			case recallLexical:
-				unit, size = "ms a million postings", func(r LadderRung) float64 { return r.Postings }
-				read = count64(int64(largest.Postings)) + " postings"
+				unit, size, rowBytes = "postings", func(r LadderRung) float64 { return r.Postings }, func(r LadderRung) float64 { return r.PostingBytes }
 			}
-			if part == recallBlock || part == recallVector {
-				n := size(largest)
-				read = fmt.Sprintf("%s rows, %s MB", count64(int64(n)), ms(float64(n*rowBytes(part, largest))/1e6))
+			read, bytes := "", float64(size(largest)*rowBytes(largest))
+			if part != recallAll {
+				read = count64(int64(size(largest)+.5)) + " " + unit
 			}
 			var xs, ys []float64
 			for _, r := range rungs {
@@ -222,7 +240,7 @@ func (w *reportPage) slopes() error {
 			if !f.OK || slices.Max(xs) < leastGrowth*slices.Min(xs) {
 				continue
 			}
-			rows = append(rows, []string{shape, part, strconv.Itoa(len(rungs)), fmt.Sprintf("%.2f", f.Exponent), ms(f.Intercept), ms(f.Slope*scale) + " " + unit, read})
+			rows = append(rows, []string{shape, part, strconv.Itoa(len(rungs)), fmt.Sprintf("%.2f", f.Exponent), ms(f.Intercept), ms(f.Slope*1e6) + " ms a million " + unit, read, megabytes(bytes)})
 		}
 	}
 	if len(rows) == 1 {
@@ -231,9 +249,11 @@ func (w *reportPage) slopes() error {
 	w.line("")
 	w.line("## Growth")
 	w.line("")
-	w.line("Of p50. The exponent is that of size in a power law (0: size costs nothing, 1: twice the size, twice the time), the intercept and the slope those of")
-	w.line("a straight line; both by least squares, and with few sizes not more than a summary. Dashed in the charts: the straight line. What is read is the codes or")
-	w.line("vectors that are gone through, without the float32 vectors and int8 rows that order the best of them.")
+	w.line("How the median time of each part (p50) grows from the smallest size to the largest. *Exponent*: the time is about size to this power; 0, size costs nothing;")
+	w.line("1, twice the size takes twice the time. *Intercept* and *slope*: the straight line nearest to the measured times, dashed in the charts: what a recall costs")
+	w.line("whatever the size, and what each million more to go through adds. Both by least squares of relative errors; two or three sizes make a summary, not a law. *Read a")
+	w.line("question*: what the part goes through to find its candidates, and its bytes: postings as they are coded, int8 vectors, and one bit a dimension for blocks.")
+	w.line("The few hundred vectors that put the best candidates in order come on top. A part without a row read too nearly the same amount at all sizes.")
 	w.table(rows)
 	return nil
 }
@@ -305,7 +325,7 @@ func (w *reportPage) memory() error {
 }
 
 func (w *reportPage) neighbour() error {
-	rows := [][]string{{"records of the neighbour", "of the small agent", "p50 alone, ms", "beside", "ratio", "p95 alone", "beside", "vectors scanned alone, beside", "blocks", "postings", "same answers"}}
+	rows := [][]string{{"records of the neighbour", "of the small agent", "p50 alone, ms", "beside", "ratio (95 %)", "p95 alone", "beside", "ratio (95 %)", "processor time alone, ms", "beside", "vectors scanned alone, beside", "blocks", "postings", "same answers"}}
 	pair := func(a, b float64) string { return count64(int64(a)) + ", " + count64(int64(b)) }
 	for _, r := range w.r.of(ShapeNeighbour) {
 		n := r.Neighbour
@@ -313,8 +333,15 @@ func (w *reportPage) neighbour() error {
 			continue
 		}
 		a, b := n.Alone, n.Beside
-		rows = append(rows, []string{count64(int64(r.Records)), count64(int64(n.Records)), ms(a.RecallMS.P50), ms(b.RecallMS.P50), fmt.Sprintf("%.2f", ratio(b.RecallMS.P50, a.RecallMS.P50)),
-			ms(a.RecallMS.P95), ms(b.RecallMS.P95), pair(a.RowsScanned[recallVector], b.RowsScanned[recallVector]), pair(a.RowsScanned[recallBlock], b.RowsScanned[recallBlock]),
+		ratios := func(name string) string {
+			x, ok := n.Ratios[name]
+			if !ok {
+				return ""
+			}
+			return fmt.Sprintf("%.2f (%.2f to %.2f)", x.Ratio, x.Low, x.High)
+		}
+		rows = append(rows, []string{count64(int64(r.Records)), count64(int64(n.Records)), ms(a.RecallMS.P50), ms(b.RecallMS.P50), ratios("p50"),
+			ms(a.RecallMS.P95), ms(b.RecallMS.P95), ratios("p95"), ms(a.CPU), ms(b.CPU), pair(a.RowsScanned[recallVector], b.RowsScanned[recallVector]), pair(a.RowsScanned[recallBlock], b.RowsScanned[recallBlock]),
 			pair(a.Postings, b.Postings), map[bool]string{true: "to the byte", false: "**no**"}[n.Same]})
 	}
 	if len(rows) == 1 {
@@ -323,7 +350,8 @@ func (w *reportPage) neighbour() error {
 	w.line("")
 	w.line("## Beside a neighbour")
 	w.line("")
-	w.line("One agent is asked before and after another one's records are stored beside its own.")
+	w.line("The small agent is asked in a file of its own and in one that it shares with the neighbour. Both are open, and each question goes to one and then to the other,")
+	w.line("so that what else the machine does falls on both. The interval holds 95 % of the ratios of samples drawn from these turns.")
 	w.table(rows)
 	return nil
 }

@@ -23,7 +23,14 @@ type Results struct {
 	Rungs   []LadderRung // by shape in the order of [LadderShapes], then by records
 	Peers   []PeerRow    // by task, dimensions, k, threads, queries together, size, and time
 	Skipped []PeerSkipped
+	Loads   []LoadRun   // by clients, then in the order of files
 	Runs    []ResultRun // in the order of files
+}
+
+// LoadRun is a load and the file that it is from.
+type LoadRun struct {
+	Name string
+	LoadReport
 }
 
 // ResultRun is one file: where and when its figures were measured.
@@ -48,22 +55,27 @@ func ReadLadder(path string) (*LadderReport, error) {
 	return &report, err
 }
 
-// ReadResults reads report files of ladders and of peers, in any order. A file
-// that is neither is a *[memory.FieldError].
+// ReadResults reads report files of ladders, of peers and of loads, in any order. A
+// file that is none of these is a *[memory.FieldError].
 func ReadResults(paths []string) (*Results, error) {
 	r := &Results{}
 	for _, path := range paths {
 		var ladder LadderReport
 		var peers PeersReport
+		var load LoadReport
 		kind, err := readResult(path, func(kind string) any {
-			return map[string]any{KindLadder: &ladder, KindPeers: &peers}[kind]
+			return map[string]any{KindLadder: &ladder, KindPeers: &peers, KindLoad: &load}[kind]
 		})
 		if err != nil {
 			return nil, err
 		}
 		run := ResultRun{Name: filepath.Base(path), Kind: kind, Machine: ladder.Machine}
-		if kind == KindPeers {
+		switch kind {
+		case KindPeers:
 			run.Machine = peers.Machine
+		case KindLoad:
+			run.Machine = load.Machine
+			r.Loads = append(r.Loads, LoadRun{run.Name, load})
 		}
 		r.Runs = append(r.Runs, run)
 		for _, rung := range ladder.Rungs {
@@ -75,6 +87,7 @@ func ReadResults(paths []string) (*Results, error) {
 	slices.SortStableFunc(r.Rungs, func(a, b LadderRung) int {
 		return cmp.Or(cmp.Compare(slices.Index(shapes, a.Shape), slices.Index(shapes, b.Shape)), cmp.Compare(a.Records, b.Records))
 	})
+	slices.SortStableFunc(r.Loads, func(a, b LoadRun) int { return cmp.Compare(a.Clients, b.Clients) })
 	slices.SortStableFunc(r.Peers, func(a, b PeerRow) int {
 		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Dims, b.Dims), cmp.Compare(a.K, b.K), cmp.Compare(a.Threads, b.Threads), cmp.Compare(a.Together, b.Together), cmp.Compare(a.N, b.N), cmp.Compare(a.P50, b.P50), cmp.Compare(a.Name, b.Name))
 	})
@@ -123,7 +136,7 @@ func readResult(path string, into func(kind string) any) (kind string, err error
 	}
 	to := into(head.Kind)
 	if to == nil {
-		return "", notResults(path, `kind "ladder" or "peers"`)
+		return "", notResults(path, `kind "ladder", "peers" or "load"`)
 	}
 	if err := json.Unmarshal(raw, to); err != nil {
 		return "", errors.Join(notResults(path, "the fields of its kind"), err)
@@ -132,7 +145,7 @@ func readResult(path string, into func(kind string) any) (kind string, err error
 }
 
 func notResults(path, limit string) error {
-	return &memory.FieldError{Field: "file", Problem: memory.Shape(filepath.Base(path)) + " is no file of results", Limit: limit, Next: "name files that `recalld bench ladder --json` wrote"}
+	return &memory.FieldError{Field: "file", Problem: memory.Shape(filepath.Base(path)) + " is no file of results", Limit: limit, Next: "name files that `recalld bench ladder`, `peers` or `load` wrote with --json"}
 }
 
 // Fit says how a cost grows with a size: as size to the power of Exponent, by

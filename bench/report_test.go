@@ -38,14 +38,25 @@ func rungFor(shape string, records int) LadderRung {
 		ArmMS:     map[string]Latencies{recallLexical: l, recallVector: l, recallBlock: l, recallAnswer: l, "read": l, "kernel": l},
 		Questions: map[string]int{askExact: 4}, HitAt1: map[string]float64{askExact: .75}, HitAt10: map[string]float64{askExact: 1},
 		Payload:     []LadderPayload{{1, 600, .5}, {10, 6_000, 1}},
-		RowsScanned: map[string]float64{recallVector: float64(records), recallBlock: 20 * float64(records)}, Postings: 7,
+		RowsScanned: map[string]float64{recallVector: float64(records), recallBlock: 20 * float64(records)}, Postings: float64(7 * records), PostingBytes: 1.5,
 		RSS: map[string]float64{"coordinator": 50}, Files: map[string]float64{"truth": 3, "derived": 1}, Degraded: map[string]int{"block scan_cap": 2},
 		Samples: LadderSamples{RecallMS: []float64{at - .5, at, at, at + .5}, HitAt10: map[string]string{askExact: "1111"}},
 	}
 	if shape == ShapeNeighbour {
-		r.Neighbour = &LadderNeighbour{Records: 1_000, Alone: LadderSide{RecallMS: l}, Beside: LadderSide{RecallMS: l}, Same: true}
+		r.Neighbour = &LadderNeighbour{Records: 1_000, Alone: LadderSide{RecallMS: l}, Beside: LadderSide{RecallMS: l}, Same: true, Ratios: map[string]LadderRatio{"p50": {1.02, .97, 1.08}}}
 	}
 	return r
+}
+
+// loadFor is a load whose latency is a millisecond a client.
+func loadFor(clients, shed int) LoadReport {
+	at := float64(clients)
+	op := LoadOp{Name: LoadRecall, Answered: 100 * clients, PerSecond: 10 * at, P50: at, P95: 2 * at, P99: 3 * at, Shed: shed}
+	if shed > 0 {
+		op.ShedP50, op.Errors = .5, map[string]int{"busy": 2}
+	}
+	return LoadReport{Kind: KindLoad, Clients: clients, Operations: []LoadOp{op}, Load: [2]float64{1.5, 4},
+		Before: []LoadOp{{Name: LoadRecall, P50: 1, P95: 2}}, After: []LoadOp{{Name: LoadRecall, P50: 1.25, P95: 2.5}}}
 }
 
 // Every section is there, every chart is SVG, and the same files give the same
@@ -65,6 +76,7 @@ func TestReportPage(t *testing.T) {
 			{Name: "numpy", Version: "2", Task: "scan", N: 1_000, Dims: 1_024, K: 200, P50: 3, Recall: 1},
 			{Name: "recalld kernel", Task: "scan", N: 1_000, Dims: 1_024, K: 200, P50: 2, Recall: 1},
 		}, Skipped: []PeerSkipped{{"faiss", "scan", "not installed"}}}),
+		writeResult(t, "load-16.json", loadFor(16, 0)), writeResult(t, "load-4.json", loadFor(4, 0)), writeResult(t, "load-shed.json", loadFor(16, 9)),
 	}
 	write := func() map[string][]byte {
 		results, err := ReadResults(files)
@@ -86,7 +98,7 @@ func TestReportPage(t *testing.T) {
 		return all
 	}
 	first, second := write(), write()
-	for _, name := range []string{"page.md", "page-recall.svg", "page-arms.svg", "page-quality.svg", "page-memory.svg", "page-vectors.svg", "page-peers-1.svg"} {
+	for _, name := range []string{"page.md", "page-recall.svg", "page-arms.svg", "page-quality.svg", "page-memory.svg", "page-vectors.svg", "page-peers-1.svg", "page-throughput.svg", "page-latency.svg"} {
 		if len(first[name]) == 0 || !bytes.Equal(first[name], second[name]) {
 			t.Errorf("%s: %d bytes, then %d others", name, len(first[name]), len(second[name]))
 		}
@@ -107,7 +119,13 @@ func TestReportPage(t *testing.T) {
 	for _, want := range []string{
 		"| one | 1,000 | 20,000 | off | 3.00 | 6.00 | 9.00 |", "| one | 10,000 | 200,000 | off | 21.0 |", "to the byte", "a load of up to 7 on 2 cores", "- faiss, scan: not installed", "block scan_cap: 2", "a / b",
 		"| 1,000 | numpy 2 | 3.00 |  |  | 1.000 |  | 1.50 |", // of our 2 ms
-		"| one | recall | 2 | 0.85 | 1.00 | 2,000 ms a million records |",
+		"| one | recall | 2 | 0.85 | 1.00 | 2,000 ms a million records |  |  |",
+		"| one | lexical | 2 | 0.85 | 1.00 | 286 ms a million postings | 70,000 postings | 0.10 |",
+		"| one | vector | 2 | 0.85 | 1.00 | 2,000 ms a million vectors | 10,000 vectors | 10.2 |",
+		" ms a million codes of blocks | 200,000 codes of blocks | 6.40 |",
+		"| 1.02 (0.97 to 1.08) |",
+		"| load-4.json | 4 | recall | 40.0 | 4.00 | 8.00 | 12.0 | 400 | 0 |  |  | 1.5, 4.0 |\n| load-16.json | 16 |", "| load-shed.json | 16 | recall | 160 | 16.0 | 32.0 | 48.0 | 1,600 | 9 | 0.50 | busy: 2 |",
+		"| load-shed.json | 16 | recall | 1.00 | 1.25 | 2.00 | 2.50 | 0 |",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)

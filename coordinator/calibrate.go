@@ -47,6 +47,9 @@ func (c *Coordinator) Calibrate(ctx context.Context, r CalibrateRequest) (*Calib
 	if !(r.Parameter >= lowest && r.Parameter <= 100) {
 		return nil, &memory.FieldError{Field: "parameter", Problem: "is out of range", Limit: fmt.Sprintf("%g to 100", lowest), Next: "give a quantile or a percentage for percentile, or a z for zscore"}
 	}
+	if r.Parameter != 0 && method == string(admission.Separation) {
+		return nil, &memory.FieldError{Field: "parameter", Problem: "is given with the method separation, which has none", Limit: "method percentile or zscore", Next: "leave it out, or name the method that it is for"}
+	}
 	view, err := c.store.View(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"recalld/blocks"
+	"recalld/coordinator/arm"
 	"recalld/memory"
 	"recalld/sqlite"
 )
@@ -34,26 +35,32 @@ func (t *turn) quote(row *Row, h hit) error {
 		if h.block != nil && h.block.Model != m.Model {
 			continue
 		}
-		spans, ok, err := t.view.BlockSpans(m.Model, h.Ref)
+		set, at, ok, err := t.nearest(m, h)
 		if err != nil {
 			return fmt.Errorf("quote %s: %w", h.Ref, err)
 		}
 		if !ok {
 			continue
 		}
-		at, ok := 0, h.block != nil
-		if ok {
-			at = h.block.Index
-		} else if at, ok, err = t.c.blocks.Best(t.view, m, h.Ref); err != nil {
-			return fmt.Errorf("quote %s: %w", h.Ref, err)
-		}
-		if !ok {
-			continue
-		}
-		row.Quote = quoteOf(h.record.Content, spans, at, memory.Len(row.Content))
+		row.Quote = quoteOf(h.record.Content, set, at, memory.Len(row.Content))
 		return nil
 	}
 	return nil
+}
+
+// nearest returns a row's blocks under a model and which of them is nearest to the
+// query: that of a reserved row is known. ok is false without a current block set.
+func (t *turn) nearest(m arm.ModelVector, h hit) (spans []sqlite.BlockSpan, at int, ok bool, err error) {
+	if h.block != nil {
+		spans, ok, err = t.view.BlockSpans(m.Model, h.Ref)
+		return spans, h.block.Index, ok, err
+	}
+	set, ok, err := t.view.BlocksOf(m.Model, h.Ref)
+	if err != nil || !ok {
+		return nil, 0, false, err
+	}
+	at, ok = arm.Best(m, set)
+	return set.Spans, at, ok, nil
 }
 
 // quoteOf is the quotation around a block of a text whose first shown code

@@ -122,7 +122,7 @@ type hit struct {
 
 // open reads what every recall needs of the scope.
 func (t *turn) open() (err error) {
-	t.records = records{view: t.view, scope: t.question.Scope, held: make(map[memory.Ref]memory.Record)}
+	t.records = records{view: t.view, scope: t.question.Scope, held: make(map[memory.Ref]memory.Record), wanted: t.count}
 	t.stats, err = t.view.Stats(t.question.Scope)
 	return err
 }
@@ -299,6 +299,7 @@ func (t *turn) admit(hits []hit) ([]hit, error) {
 	if t.explain || t.policy.ConfidenceOn {
 		enough = len(hits)
 	}
+	t.records.wanted = enough
 	for i, h := range hits {
 		if len(kept) == enough {
 			break

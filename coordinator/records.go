@@ -13,9 +13,12 @@ type records struct {
 	scope memory.Scope
 	held  map[memory.Ref]memory.Record
 	read  int // candidates of the ranking that were looked for
+	// wanted is how many rows the answer has place for: reading ahead goes no
+	// further, since most answers need no row behind these.
+	wanted int
 }
 
-// perRead is how many rows one statement reads.
+// perRead is how many rows one statement reads at most.
 const perRead = 32
 
 // load reads rows by their references.
@@ -39,7 +42,7 @@ func (r *records) get(ranking []hit, i int) (record memory.Record, ok bool, err 
 		return memory.Record{}, false, nil
 	}
 	var refs []memory.Ref
-	for r.read = i; r.read < min(len(ranking), i+perRead); r.read++ {
+	for r.read = i; r.read < min(len(ranking), i+max(1, min(r.wanted, perRead))); r.read++ {
 		if _, held := r.held[ranking[r.read].Ref]; !held {
 			refs = append(refs, ranking[r.read].Ref)
 		}

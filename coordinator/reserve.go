@@ -22,13 +22,13 @@ func (t *turn) reserve(kept []hit) ([]hit, error) {
 	for _, h := range kept {
 		taken[h.Ref] = true
 	}
-	var candidates []hit
+	candidates := make([]hit, 0, len(t.blocks.Candidates))
 	for _, c := range t.blocks.Candidates {
 		if !taken[c.Ref] {
 			candidates = append(candidates, hit{Row: fusion.Row{Ref: c.Ref}, prior: 1, block: &c})
 		}
 	}
-	rows := records{view: t.view, scope: t.question.Scope, held: t.records.held}
+	rows := records{view: t.view, scope: t.question.Scope, held: t.records.held, wanted: t.policy.BlockReserved}
 	for i, h := range candidates {
 		if t.reserved == t.policy.BlockReserved {
 			break

@@ -418,6 +418,12 @@ func TestCalibrate(t *testing.T) {
 	if q := measure(alone, CalibrateRequest{Method: "percentile", Parameter: .95}); encode(t, p95) != encode(t, q) || p95.Results[0].Method != "percentile" {
 		t.Errorf("95 and 0.95 differ: %s, %s", encode(t, p95), encode(t, q))
 	}
+	for _, parameter := range []float64{.95, -1} {
+		var refused *memory.FieldError
+		if _, err := alone.Calibrate(t.Context(), CalibrateRequest{Agent: "mia", Parameter: parameter}); !errors.As(err, &refused) || refused.Field != "parameter" {
+			t.Errorf("a method without a parameter takes %v: %v", parameter, err)
+		}
+	}
 	b := open(t, nil)
 	b.put("mia", days()[:5]...)
 	if a := measure(b, CalibrateRequest{}); len(a.Results) != 0 || len(a.Skipped) != 3 {

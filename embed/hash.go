@@ -3,6 +3,8 @@ package embed
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -20,10 +22,10 @@ const (
 	maxGram  = 4
 )
 
-// hashing embeds by character n-grams. It has no state.
-type hashing struct{}
+// hashing embeds by character n-grams.
+type hashing struct{ known *localIdentity }
 
-func newHashing() Model { return hashing{} }
+func newHashing() Model { return hashing{&localIdentity{}} }
 
 func (hashing) Local() bool    { return true }
 func (hashing) Window() Window { return Window{Limit: 512, Unit: "piece", Known: true} }
@@ -71,15 +73,30 @@ func (hashing) Embed(ctx context.Context, _ Purpose, texts []string) ([][]float3
 
 // Identity implements [Model].
 func (h hashing) Identity(ctx context.Context) (Identity, error) {
-	return localIdentity(ctx, h, "hash", hashName, hashDims)
+	return h.known.of(ctx, h, "hash", hashName, hashDims)
 }
 
-func localIdentity(ctx context.Context, m Model, backend, name string, dims int) (Identity, error) {
-	vectors, err := m.Embed(ctx, Document, probes())
-	if err != nil {
-		return Identity{}, err
+// localIdentity is what a model in this process is known by. Its answers never
+// change, so its probes are embedded once and not with every query, whose cache
+// asks for the identity.
+type localIdentity struct {
+	once     sync.Once
+	identity Identity
+	err      error
+}
+
+func (l *localIdentity) of(ctx context.Context, m Model, backend, name string, dims int) (Identity, error) {
+	if err := ctx.Err(); err != nil {
+		return Identity{}, fmt.Errorf("embed: %w", err)
 	}
-	return Identity{Backend: backend, Name: name, Dims: dims, ProbeVersion: ProbeVersion, Probes: vectors}, nil
+	l.once.Do(func() {
+		var vectors [][]float32
+		vectors, l.err = m.Embed(context.WithoutCancel(ctx), Document, probes())
+		l.identity = Identity{Backend: backend, Name: name, Dims: dims, ProbeVersion: ProbeVersion, Probes: vectors}
+	})
+	id := l.identity
+	id.Probes = slices.Clone(id.Probes) // the caller's to replace, not to change
+	return id, l.err
 }
 
 // gramSketch is the reusable state of embedding one text after another.

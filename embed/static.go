@@ -11,6 +11,7 @@ import (
 // document are treated alike.
 type distilled struct {
 	table *static.Table
+	known *localIdentity
 }
 
 func newStatic() (Model, error) {
@@ -18,7 +19,7 @@ func newStatic() (Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embed: %w", err)
 	}
-	return distilled{table}, nil
+	return distilled{table, &localIdentity{}}, nil
 }
 
 func (distilled) Local() bool    { return true }
@@ -40,7 +41,7 @@ func (m distilled) Embed(ctx context.Context, _ Purpose, texts []string) ([][]fl
 
 // Identity implements [Model].
 func (m distilled) Identity(ctx context.Context) (Identity, error) {
-	return localIdentity(ctx, m, "static", static.Name, static.Dims)
+	return m.known.of(ctx, m, "static", static.Name, static.Dims)
 }
 
 // CountTokens implements [TokenCounter].

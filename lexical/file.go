@@ -104,6 +104,27 @@ func (f *File) Cells(yield func(Cell) bool) {
 	}
 }
 
+// Postings returns how many postings the file's lists have and how many bytes. A
+// term of one row has no list: its posting stands in the dictionary.
+func (f *File) Postings() (n, bytes int64, err error) {
+	for i := range f.count {
+		p, err := f.partition(f.place(i))
+		if err != nil {
+			return 0, 0, err
+		}
+		bytes += int64(len(p.sections[sectionPostings]))
+		for term, err := range p.dictionary() {
+			if err != nil {
+				return 0, 0, fmt.Errorf("cell %d: %w", f.place(i).cell, err)
+			}
+			if term.list.count > 1 {
+				n += int64(term.list.count)
+			}
+		}
+	}
+	return n, bytes, nil
+}
+
 // Verify checks every checksum in the file.
 func (f *File) Verify() error {
 	for i := range f.count {

@@ -22,6 +22,7 @@ type Table struct {
 	lists []termSlots      // postings by term
 	terms map[TermID]int32 // term to index in lists
 	spare []slotTerm       // where the slots' terms are cut from
+	held  int              // terms that were cut from it
 
 	order []int32  // slots in the order of keys
 	rank  []uint32 // slot to ordinal
@@ -75,7 +76,7 @@ func (t *Table) put(d Doc, scratch []TermID) []TermID {
 		t.slots = append(t.slots, slot{})
 	}
 	if len(t.spare) < len(scratch) {
-		t.spare = make([]slotTerm, max(len(scratch), 4096))
+		t.spare = make([]slotTerm, max(len(scratch), min(spareAtMost, t.held)))
 	}
 	n := 0
 	for i := 0; i < len(scratch); {
@@ -96,12 +97,17 @@ func (t *Table) put(d Doc, scratch []TermID) []TermID {
 		n++
 	}
 	s.terms, t.spare = t.spare[:n:n], t.spare[n:]
+	t.held += n
 	t.slots[at] = s
 	t.byID[d.Ref.ID] = at
 	t.sum += uint64(s.length)
 	t.added = append(t.added, at)
 	return scratch
 }
+
+// spareAtMost is how many terms room is made for at once. A table takes as much as
+// it has, so that a thousand cells of one row each do not keep room for hundreds.
+const spareAtMost = 4096
 
 // wanted reports whether a term is one of a query's.
 func wanted(terms []QueryTerm, term string) bool {

@@ -22,19 +22,26 @@ func (v *View) BlockBitsOf(model int64, refs []memory.Ref, each func(BlockCodes)
 	return nil
 }
 
-// BlockVectors returns the int8 vectors of all blocks of a record, n × dims bytes;
-// those of unembeddable blocks are zero. ok is false when it has no current set.
-// It does not check the scope.
-func (v *View) BlockVectors(model int64, ref memory.Ref) (values []byte, dims int, ok bool, err error) {
-	if dims, err = v.dims(model); err != nil {
-		return nil, 0, false, err
-	}
-	err = v.query("SELECT v.value FROM block_set b JOIN block_vec v ON v.id >= b.vectors AND v.id < b.vectors + b.parts WHERE b.key = ? AND "+currentSet+" ORDER BY v.id",
+// BlocksOf is the current set of one record under a model.
+type BlocksOf struct {
+	Spans  []BlockSpan
+	Dims   int
+	Values []byte // int8 vectors, len(Spans) × Dims; those of unembeddable blocks are zero
+}
+
+// BlocksOf returns the blocks of a record under a model with their vectors; ok is
+// false when it has no current set. It does not check the scope.
+func (v *View) BlocksOf(model int64, ref memory.Ref) (b BlocksOf, ok bool, err error) {
+	err = v.query("SELECT b.spans, k.dims, v.value FROM block_set b JOIN model k ON k.id = b.model JOIN block_vec v ON v.id >= b.vectors AND v.id < b.vectors + b.parts WHERE b.key = ? AND "+currentSet+" ORDER BY v.id",
 		[]any{vectorKey(model, ref)}, func(r row) error {
-			values, ok = append(values, r.blob(0)...), true
+			if !ok {
+				b.Spans, b.Dims, ok = decodeSpans(r.blob(0)), int(r.int(1)), true
+				b.Values = make([]byte, 0, len(b.Spans)*b.Dims)
+			}
+			b.Values = append(b.Values, r.blob(2)...)
 			return nil
 		})
-	return values, dims, ok, err
+	return b, ok, err
 }
 
 func unembeddable(spans []byte) (indices []int) {

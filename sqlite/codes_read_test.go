@@ -72,11 +72,11 @@ func TestPagesOfCodesAreTheWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, ref := range sets {
-		values, _, ok, err := v.BlockVectors(m, ref)
+		set, ok, err := v.BlocksOf(m, ref)
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		want[i] += fmt.Sprintf("%x", values)
+		want[i] += fmt.Sprintf("%x", set.Values)
 	}
 	err = v.Vectors(m, cells, func(ref memory.Ref, cell int64, values []float32) error {
 		wantVectors = append(wantVectors, fmt.Sprint(ref, cell, values))

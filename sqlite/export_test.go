@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"fmt"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
 // Limit makes the file full at a number of pages.
@@ -27,4 +29,12 @@ func OpenAt(ctx context.Context, path string, version int) (*Store, error) {
 		return nil, err
 	}
 	return open(ctx, path, Options{}, steps[:version])
+}
+
+// Compiling makes a view call each for every step of compiling a statement.
+func (v *View) Compiling(each func()) {
+	v.conn.raw.RegisterAuthorizer(func(int, string, string, string) int {
+		each()
+		return sqlite3.SQLITE_OK
+	})
 }

@@ -3,8 +3,10 @@ package sqlite
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"recalld/memory"
 )
@@ -49,16 +51,23 @@ func vectorsSQL(kind memory.Kind) string {
 // absent. It does not check the scope: the caller holds refs that passed it.
 func (v *View) VectorsOf(model int64, refs []memory.Ref) (map[memory.Ref][]float32, error) {
 	found := make(map[memory.Ref][]float32, len(refs))
-	for _, ref := range refs {
-		err := v.query("SELECT value FROM vector WHERE key = ?", []any{vectorKey(model, ref)}, func(r row) error {
-			found[ref] = decodeVector(nil, r.blob(0))
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
+	if len(refs) == 0 {
+		return found, nil
 	}
-	return found, nil
+	asked, keys := make(map[int64]memory.Ref, len(refs)), make([]int64, len(refs))
+	for i, ref := range refs {
+		keys[i] = vectorKey(model, ref)
+		asked[keys[i]] = ref
+	}
+	list, err := json.Marshal(keys)
+	if err != nil {
+		return nil, err
+	}
+	err = v.query("SELECT key, value FROM vector WHERE key IN (SELECT value FROM json_each(?))", []any{string(list)}, func(r row) error {
+		found[asked[r.int(0)]] = decodeVector(nil, r.blob(1))
+		return nil
+	})
+	return found, err
 }
 
 // Vector is one vector with the text that it was made from.
@@ -157,6 +166,7 @@ func encodeVector(values []float32) []byte {
 }
 
 func decodeVector(into []float32, b []byte) []float32 {
+	into = slices.Grow(into, len(b)/4)
 	for ; len(b) >= 4; b = b[4:] {
 		into = append(into, math.Float32frombits(binary.LittleEndian.Uint32(b)))
 	}

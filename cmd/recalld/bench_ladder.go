@@ -84,7 +84,8 @@ func writeRung(w io.Writer, r bench.LadderRung) {
 	}
 	fmt.Fprintf(w, "  files %.1f MB and %.1f MB derived; built in %.1f s; %s\n", r.Files["truth"], r.Files["derived"], r.Build, peaks(r.RSS))
 	if n := r.Neighbour; n != nil {
-		fmt.Fprintf(w, "  the small agent alone p50 %.2f ms, beside %.2f ms; the same answers: %v\n", n.Alone.RecallMS.P50, n.Beside.RecallMS.P50, n.Same)
+		x := n.Ratios["p50"]
+		fmt.Fprintf(w, "  the small agent in turns: alone p50 %.2f ms, beside %.2f ms, ratio %.2f (%.2f to %.2f); the same answers: %v\n", n.Alone.RecallMS.P50, n.Beside.RecallMS.P50, x.Ratio, x.Low, x.High, n.Same)
 	}
 }
 

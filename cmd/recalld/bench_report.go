@@ -14,11 +14,12 @@ func (a *app) benchReport() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report FILE...",
 		Short: "One page of tables and charts from result files",
-		Long: `Write one page of tables from files of recalld bench ladder --json, and of peers,
-with charts beside it as SVG: cost against size with fitted lines, memory, and
-quality against the text of an answer. Of rungs of one shape and size the last
+		Long: `Write one page of tables from files of recalld bench ladder --json, of peers and of
+load, with charts beside it as SVG: cost against size with fitted lines, memory,
+quality against the text of an answer, throughput against clients. Of rungs of one shape and size the last
 file's counts. The same files give the same bytes.`,
 		Example: `  recalld bench report one.json zipf.json --out docs/benchmarks/ladder.md
+  recalld bench report load-*.json --out docs/benchmarks/load.md
   recalld bench report *.json --out ladder.md --json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {

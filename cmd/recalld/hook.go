@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -136,10 +133,6 @@ func (a *app) contextOf(ctx context.Context, f hookFlags) (string, error) {
 		request.Agent = name
 	case request.Project == nil && name != "":
 		request.Project = &name
-	}
-	// A hook only reads: a folder that was never stored into is not made one.
-	if _, err := os.Stat(filepath.Join(a.data, truthName)); errors.Is(err, fs.ErrNotExist) {
-		return "", &memory.FieldError{Field: "--data", Problem: a.data + " holds no memory", Next: "name the folder that an agent stores into, with --data or RECALLD_DATA"}
 	}
 	s, err := a.open(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func (a *app) runImport(ctx context.Context, path string, f importFlags) error {
 		return err
 	}
 	defer in.Close()
-	s, err := a.open(ctx)
+	s, err := a.openOrMake(ctx)
 	if err != nil {
 		return err
 	}
@@ -126,6 +127,9 @@ func (a *app) openImport(ctx context.Context, path string, f importFlags) (in *i
 	}
 	if f.vectors != "keep" && f.vectors != "drop" {
 		return nil, "", &memory.FieldError{Field: "--vectors", Problem: memory.Shape(f.vectors) + " is not known", Limit: "keep, drop", Next: "choose one of them"}
+	}
+	if _, err := os.Stat(path); path != "-" && errors.Is(err, fs.ErrNotExist) {
+		return nil, "", &memory.FieldError{Field: "PATH", Problem: path + " is not there", Next: "name a file or folder to import"}
 	}
 	format = f.format
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -38,11 +39,32 @@ type session struct {
 // and unlocks the folder.
 func (s *session) Close() error { return s.close() }
 
-// open returns the running server of the data folder when there is one, else
-// the folder opened in this process. While another command has the folder, open
+// open is [app.openOrMake] for the commands that have nothing to do in a folder
+// without a memory: a mistyped --data is refused, not made.
+func (a *app) open(ctx context.Context) (*session, error) {
+	log, err := a.logger(false)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.holds(); err != nil {
+		return nil, err
+	}
+	return a.openOrDial(ctx, log)
+}
+
+// holds refuses a data folder that was never stored into.
+func (a *app) holds() error {
+	if _, err := os.Stat(filepath.Join(a.data, truthName)); errors.Is(err, fs.ErrNotExist) {
+		return &memory.FieldError{Field: "--data", Problem: a.data + " holds no memory", Next: "name the folder that an agent stores into, with --data or RECALLD_DATA, store something there, or look at `recalld demo`"}
+	}
+	return nil
+}
+
+// openOrMake returns the running server of the data folder when there is one, else
+// the folder opened in this process, made when it is not there. While another command has the folder, open
 // waits for it or for its server. A folder that cannot be written is opened for
 // reading.
-func (a *app) open(ctx context.Context) (*session, error) {
+func (a *app) openOrMake(ctx context.Context) (*session, error) {
 	log, err := a.logger(false)
 	if err != nil {
 		return nil, err
@@ -53,8 +75,13 @@ func (a *app) open(ctx context.Context) (*session, error) {
 // with makes the body of a command that needs the service and nothing before it:
 // it opens, calls, and lets go.
 func (a *app) with(call func(c *cobra.Command, args []string, s *session) error) func(*cobra.Command, []string) error {
+	return a.through(a.open, call)
+}
+
+// through is with for a command that opens in another way.
+func (a *app) through(open func(context.Context) (*session, error), call func(c *cobra.Command, args []string, s *session) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		s, err := a.open(c.Context())
+		s, err := open(c.Context())
 		if err != nil {
 			return err
 		}
@@ -62,7 +89,7 @@ func (a *app) with(call func(c *cobra.Command, args []string, s *session) error)
 	}
 }
 
-// openOrDial is open with the log of a folder that is opened in this process.
+// openOrDial is openOrMake with the log of a folder that is opened in this process.
 func (a *app) openOrDial(ctx context.Context, log *slog.Logger) (*session, error) {
 	return a.wait(ctx, func() (*session, error) {
 		client, err := api.Dial(a.data)
@@ -121,7 +148,10 @@ func (a *app) lockAndOpen(ctx context.Context, log *slog.Logger) (*session, erro
 	case errors.Is(err, memory.ErrBusy):
 		return nil, &takenError{err}
 	case errors.Is(err, memory.ErrReadOnly):
-		if _, missing := os.Stat(filepath.Join(a.data, truthName)); missing != nil {
+		switch _, missing := os.Stat(filepath.Join(a.data, truthName)); {
+		case errors.Is(missing, fs.ErrPermission):
+			return nil, fmt.Errorf("open %s: this user may not look into the folder; run as its owner, or let it be read: %w", a.data, fs.ErrPermission)
+		case missing != nil:
 			return nil, err
 		}
 		return a.openFile(ctx, sqlite.Options{ReadOnly: true, Log: log}, func() error { return nil })

@@ -190,7 +190,7 @@ func (a *app) configCommand() *cobra.Command {
 		return &cobra.Command{
 			Use: use, Short: short, Example: example, Args: args, ValidArgsFunction: a.completeSetting,
 			RunE: func(c *cobra.Command, args []string) error {
-				s, err := a.open(c.Context())
+				s, err := a.openOrMake(c.Context())
 				if err != nil {
 					return err
 				}

@@ -46,7 +46,7 @@ standard input.`,
 			if item.Type == ingest.TypeProfile {
 				return &memory.FieldError{Field: "--type", Problem: "is profile", Limit: "memory, episode", Next: "use recalld profile"}
 			}
-			s, err := a.open(c.Context())
+			s, err := a.openOrMake(c.Context())
 			if err != nil {
 				return err
 			}
@@ -324,40 +324,47 @@ func (a *app) profileCommand() *cobra.Command {
   recalld profile --agent mia --user ken "Ken prefers short answers. 甲殻類アレルギー。"
   recalld profile --agent mia --user ken ""                # remove it`,
 		Args: atMost(1, "TEXT"),
-		RunE: a.with(func(c *cobra.Command, args []string, s *session) error {
-			if len(args) == 0 {
-				var user *string
-				if c.Flags().Changed("user") {
-					user = &request.UserID
-				}
-				profiles, err := s.Profiles(c.Context(), request.Agent, user)
-				if err != nil {
-					return err
-				}
-				if profiles == nil {
-					profiles = []memory.Profile{}
-				}
-				return a.print(map[string]any{"profiles": profiles}, func(w io.Writer) {
-					for _, p := range profiles {
-						fmt.Fprintf(w, "%q  %s\n%s\n", p.UserID, p.Updated, visible(p.Content))
-					}
-				})
+	}
+	call := func(c *cobra.Command, args []string, s *session) error {
+		if len(args) == 0 {
+			var user *string
+			if c.Flags().Changed("user") {
+				user = &request.UserID
 			}
-			text, err := a.argument(args[0])
+			profiles, err := s.Profiles(c.Context(), request.Agent, user)
 			if err != nil {
 				return err
 			}
-			request.Content = text
-			profile, err := s.PutProfile(c.Context(), request)
-			if err != nil {
-				return err
+			if profiles == nil {
+				profiles = []memory.Profile{}
 			}
-			word := "set"
-			if request.Content == "" {
-				word = "removed"
-			}
-			return a.print(profile, func(w io.Writer) { fmt.Fprintf(w, "profile of %q %s\n", profile.UserID, word) })
-		}),
+			return a.print(map[string]any{"profiles": profiles}, func(w io.Writer) {
+				for _, p := range profiles {
+					fmt.Fprintf(w, "%q  %s\n%s\n", p.UserID, p.Updated, visible(p.Content))
+				}
+			})
+		}
+		text, err := a.argument(args[0])
+		if err != nil {
+			return err
+		}
+		request.Content = text
+		profile, err := s.PutProfile(c.Context(), request)
+		if err != nil {
+			return err
+		}
+		word := "set"
+		if request.Content == "" {
+			word = "removed"
+		}
+		return a.print(profile, func(w io.Writer) { fmt.Fprintf(w, "profile of %q %s\n", profile.UserID, word) })
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		open := a.open
+		if len(args) > 0 {
+			open = a.openOrMake
+		}
+		return a.through(open, call)(c, args)
 	}
 	agentFlag(c, &request.Agent)
 	c.Flags().StringVar(&request.UserID, "user", "", "which user")

@@ -393,16 +393,21 @@ func TestBestBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, view := NewBlocks(NewCodes(NewMatrices(0))), s.view(t)
-	m := ModelVector{Model: s.model, Vector: turned(1, 64)}
-	if i, ok, err := b.Best(view, m, ref); i != 1 || !ok || err != nil {
-		t.Errorf("got %d, %v, %v", i, ok, err)
-	}
-	if _, ok, err := b.Best(view, m, stored[0].Ref); ok || err != nil {
+	view := s.view(t)
+	if _, ok, err := view.BlocksOf(s.model, stored[0].Ref); ok || err != nil {
 		t.Errorf("a record without a set: %v, %v", ok, err)
 	}
-	if _, ok, _ := b.Best(view, ModelVector{Model: s.model, Vector: make([]float32, 64)}, ref); ok {
-		t.Error("a query without direction")
+	set, ok, err := view.BlocksOf(s.model, ref)
+	if !ok || err != nil || len(set.Spans) != 4 || len(set.Values) != 4*64 {
+		t.Fatalf("%+v, %v, %v", set, ok, err)
+	}
+	if i, ok := Best(ModelVector{Model: s.model, Vector: turned(1, 64)}, set); i != 1 || !ok {
+		t.Errorf("got %d, %v", i, ok)
+	}
+	for name, vector := range map[string][]float32{"without direction": make([]float32, 64), "of another width": turned(1, 32)} {
+		if _, ok := Best(ModelVector{Model: s.model, Vector: vector}, set); ok {
+			t.Errorf("a query %s", name)
+		}
 	}
 }
 

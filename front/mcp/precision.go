@@ -6,6 +6,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"recalld/coordinator"
+	"recalld/memory"
 )
 
 const (
@@ -58,6 +59,14 @@ func precisionTools() []tool {
 		call: func(s *server, ctx context.Context, a *arguments) (*sdk.CallToolResult, error) {
 			request := coordinator.CalibrateRequest{Agent: s.agent(a), Method: a.text("method", ""), DryRun: a.flag("dry_run")}
 			percentile, z := a.number("percentile"), a.number("z_factor")
+			if err := a.end(); err != nil {
+				return nil, err
+			}
+			for _, of := range []struct{ name, method string }{{"percentile", "percentile"}, {"z_factor", "zscore"}} {
+				if a.has(of.name) && request.Method != of.method {
+					return nil, &memory.FieldError{Field: of.name, Problem: "is given with another method", Limit: "method " + of.method, Next: "leave it out, or name the method that it is for"}
+				}
+			}
 			switch request.Method {
 			case "percentile":
 				request.Parameter = percentile

@@ -388,6 +388,8 @@ func TestBadArgumentsAreRefusedByName(t *testing.T) {
 		{"merge_memories", `{"source_agent_id":"ann","target_agent_id":"ann","strategy":"overwrite"}`, "strategy", "unknown"},
 		{"set_recall_precision", `{}`, "precision", "missing"},
 		{"calibrate_threshold", `{"percentile":"high"}`, "percentile", "string"},
+		{"calibrate_threshold", `{"percentile":0.9}`, "percentile", "another method"},
+		{"calibrate_threshold", `{"method":"percentile","z_factor":2}`, "z_factor", "another method"},
 		{"check_health", `{"agent_id":"ann"}`, "agent_id", "not an argument"},
 		{"deep_check", `{"fix":true}`, "fix", "not an argument"},
 		{"pause_persistence", `{"ttl_seconds":90000}`, "ttl_seconds", "range"},
