@@ -3,6 +3,9 @@ package coordinator
 import (
 	"slices"
 	"testing"
+
+	"recalld/coordinator/admission"
+	"recalld/sqlite"
 )
 
 // DECISIONS 18, RR-074: one word that a question shares with rows by chance does
@@ -10,12 +13,19 @@ import (
 // setting 0 gives the ranking back that it had; what has the question's words
 // keeps its weight.
 func TestWordsByChanceDoNotOutvoteVectors(t *testing.T) {
-	b := open(t, map[string]string{"embedding.backend": "hash"})
+	b := open(t, nil)
 	l := newLanguage(12)
-	for range 60 {
-		b.put("mia", say(l.sentence(9)))
+	for i := range 60 {
+		b.put("mia", say(l.sentence(9)+[]string{"", " kettle"}[i%4/3]))
 	}
-	b.put("mia", say("the kettle stands on the shelf"), say("a kettle of tea for the guests"))
+	b.put("mia", say("the kettle stands on the shelf"))
+	model, ok, err := b.store.ActiveModel(t.Context(), "mia")
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if err := b.store.PutCalibration(t.Context(), sqlite.Calibration{Agent: "mia", Model: model.ID, Dims: model.Dims, Signal: "vector_share", Threshold: .3, ScoringVersion: admission.ScoringVersion}); err != nil {
+		t.Fatal(err)
+	}
 	meant := b.put("mia", say("glasharmonicas rehearsals, thunderstorms and violins"))[0]
 	ask := func(r RecallRequest) []Row {
 		t.Helper()
@@ -25,14 +35,14 @@ func TestWordsByChanceDoNotOutvoteVectors(t *testing.T) {
 	other := RecallRequest{Query: "glassharmonica rehersal thunderstormy violinistic kettle"}
 	words, vectors := other, other
 	words.Arms, vectors.Arms = []string{"lexical"}, []string{"vector"}
-	if w, v := ask(words), ask(vectors); len(w) != 2 || v[0].Ref != meant || slices.Contains(refsIn(w), meant) {
+	if w, v := ask(words), ask(vectors); len(w) < 10 || v[0].Ref != meant || slices.Contains(refsIn(w), meant) {
 		t.Fatalf("words find %v, vectors %v: this fixture proves nothing", refsIn(w), refsIn(v))
 	}
 	if rows := ask(other); rows[0].Ref != meant {
 		t.Errorf("in other words: %s", encode(t, rows[:2]))
 	}
 	for _, row := range ask(other) {
-		if e := row.MatchReason.Evidence; e == nil || *e <= 0 || *e > .3 {
+		if e := row.MatchReason.Evidence; e == nil || *e <= 0 || *e > .5 {
 			t.Errorf("%s does not say what the words weighed: %s", row.Ref, encode(t, row.MatchReason))
 		}
 	}
