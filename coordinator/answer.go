@@ -57,6 +57,9 @@ func (t *turn) row(h hit) Row {
 		row.MatchReason.Arms = append(row.MatchReason.Arms, ArmVote{Arm: v.Arm, Rank: v.Rank, Score: significant(v.Key)})
 	}
 	row.MatchReason.Terms, row.MatchReason.Near = t.terms(h.Ref)
+	if t.evidence != 1 {
+		row.MatchReason.Evidence = roundedPointer(t.evidence)
+	}
 	if h.prior != 1 {
 		row.MatchReason.Prior = roundedPointer(h.prior)
 	}

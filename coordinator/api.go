@@ -202,6 +202,7 @@ type MatchReason struct {
 	Prior    *float64  `json:"prior,omitempty"`      // when not 1
 	Terms    []string  `json:"terms,omitempty"`      // query words that the row has, lexical arms
 	Near     []string  `json:"near_terms,omitempty"` // query words that its neighbours lent it
+	Evidence *float64  `json:"evidence,omitempty"`   // part of their weight that the words have kept in this recall; when not 1
 }
 
 // Quote is a contiguous range of a cut row's text: the block that answers the

@@ -84,7 +84,7 @@ func ledger(b *bench, seed uint64, n int) string {
 
 // beforeSettings are those that the recorded answers were made under.
 func beforeSettings() map[string]string {
-	return map[string]string{"answer.preview_chars": "40", "confidence.count_recalls": "false", "recall.depth": "10", "vector.threshold": "0.1"}
+	return map[string]string{"answer.preview_chars": "40", "confidence.count_recalls": "false", "recall.depth": "10", "vector.threshold": "0.1", "fusion.evidence": "0"}
 }
 
 // before are the answers to the inquiries as the last build without blocks gave

@@ -15,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"recalld/coordinator/admission"
 	"recalld/coordinator/arm"
 	"recalld/memory"
 	"recalld/sqlite"
@@ -273,7 +274,7 @@ func TestNeighboursNeverChangeAnAnswer(t *testing.T) {
 					StoreItem{Type: "profile", UserID: "u", Content: "another user"})
 			}
 		})
-		if err := beside.store.PutCalibration(t.Context(), sqlite.Calibration{Agent: "ken", Model: 1, Dims: 512, Signal: "rsf", Threshold: .9, ScoringVersion: 1}); err != nil {
+		if err := beside.store.PutCalibration(t.Context(), sqlite.Calibration{Agent: "ken", Model: 1, Dims: 512, Signal: "rsf", Threshold: .9, ScoringVersion: admission.ScoringVersion}); err != nil {
 			rt.Fatal(err)
 		}
 		want := s.questions(alone, "mia", 12, false)

@@ -16,6 +16,7 @@ type Policy struct {
 	WeightVec  float64     // RR-085
 	WeightLex  float64
 	WeightFTS  float64
+	Evidence   float64 // what words must say to keep their weight, as a factor on what is enough; 0 is off
 	VectorMin  float64 // RR-400: admission cosine without a calibrated one
 	VectorPart float64 // RR-400: factor on it in fusion modes
 

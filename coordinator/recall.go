@@ -51,7 +51,7 @@ func (c *Coordinator) recallOnce(ctx context.Context, p plan, asked asked) (*Rec
 		return nil, err
 	}
 	defer view.Close()
-	t := &turn{c: c, ctx: ctx, plan: p, view: view, asked: asked}
+	t := &turn{c: c, ctx: ctx, plan: p, view: view, asked: asked, evidence: 1}
 	return t.answer()
 }
 
@@ -99,6 +99,7 @@ type turn struct {
 	stats      sqlite.CellStats // sums over the scope
 	vectors    []arm.ModelVector
 	results    []arm.Result
+	evidence   float64 // part of their weight that words keep in the fusion
 	degraded   []Degradation
 	gate       admission.Gate
 	records    records

@@ -36,6 +36,7 @@ func registry() []setting {
 		number("fusion.weight.vector", 1, 0, 100, "factor on the share of the vector arm, which `recalld calibrate` measures beside the lexical arms", func(p *Policy) *float64 { return &p.WeightVec }),
 		number("fusion.weight.lexical", 1, 0, 100, "factor on the share of each lexical arm", func(p *Policy) *float64 { return &p.WeightLex }),
 		number("fusion.weight.fts", 1, 0, 100, "share of each FTS arm", func(p *Policy) *float64 { return &p.WeightFTS }),
+		number("fusion.evidence", 1, 0, 10, "what the best row's words must say for the lexical arms to keep their share beside the vector arm, as a factor on what is enough; below it their weight falls in proportion; 0 is off", func(p *Policy) *float64 { return &p.Evidence }),
 		number("vector.threshold", .3, -1, 1, "lowest cosine that the vector arm admits, for agents without a calibrated one", func(p *Policy) *float64 { return &p.VectorMin }),
 		number("vector.threshold_factor", .5, 0, 1, "factor on that cosine when arms are fused", func(p *Policy) *float64 { return &p.VectorPart }),
 		integer("vector.cache_mib", 256, 0, 65_536, "memory for record vectors and block codes, in MiB; 0 reads them from the file at every recall", func(p *Policy) *int { return &p.VectorCacheMiB }),

@@ -83,7 +83,7 @@ func valueOr(p *float64, otherwise float64) float64 {
 }
 
 // weights are the arms' shares in the fusion of this recall. Settings are factors
-// on the measured share; beside the compatibility arms, and in the compatibility
+// on the measured share, and so is what the words say (DECISIONS 18); beside the compatibility arms, and in the compatibility
 // mode, they stand alone.
 func (t *turn) weights() (func(arm string) float64, error) {
 	words := slices.Contains(t.arms, arm.LexicalMemoryName) || slices.Contains(t.arms, arm.LexicalEpisodeName)
@@ -91,6 +91,7 @@ func (t *turn) weights() (func(arm string) float64, error) {
 		return t.policy.weight, nil
 	}
 	share, err := t.share()
+	t.evidence = t.wordsEvidence()
 	for _, r := range t.results {
 		if r.Arm == arm.LexicalMemoryName {
 			// A vector knows nothing of a record's time.
@@ -102,12 +103,30 @@ func (t *turn) weights() (func(arm string) float64, error) {
 		case arm.VectorName:
 			return float64(t.policy.weight(name) * share)
 		case arm.LexicalMemoryName, arm.LexicalEpisodeName:
-			return float64(t.policy.weight(name) * (1 - share))
+			return float64(t.policy.weight(name) * float64((1-share)*t.evidence))
 		case arm.KeywordName: // stands in for the memory arm
 			return float64(t.policy.weight(arm.LexicalMemoryName) * (1 - share))
 		}
 		return t.policy.weight(name)
 	}, err
+}
+
+// wordsEvidence is the part of their weight that the lexical arms keep, 0 to 1:
+// what the better of their best rows says, over what is enough. Scaled scores
+// have a best row of 1 in every recall; that it shares a word or two with the
+// question by chance, as when the question is asked in other words than the
+// answer's, must not outvote the vectors.
+func (t *turn) wordsEvidence() float64 {
+	most, found := 0.0, false
+	for _, r := range t.results {
+		if scale(r.Arm) != "" && len(r.Candidates) > 0 {
+			most, found = max(most, r.Evidence), true
+		}
+	}
+	if !found || t.policy.Evidence == 0 {
+		return 1
+	}
+	return min(1, most/t.policy.Evidence)
 }
 
 // vectorShare measures the share without labels: a memory's text, and its vector,

@@ -38,6 +38,10 @@ type Result struct {
 	Terms          []string // the query's terms that some row in scope contains, as a reader knows them
 	QueryTruncated bool     // the query had more than MaxQueryTerms distinct terms
 	Rows           int64    // live rows in scope
+	// Asked is what a row would score that had every term of the query without end,
+	// in units of 1/ScoreUnit bit. A term that no row has weighs most. Of a bigram
+	// half counts, because each character stands in two.
+	Asked uint32
 	// PostingsTouched counts the postings that were placed for scoring. It depends
 	// on the scope's rows and their cut into files, never on other cells.
 	PostingsTouched int64
@@ -56,6 +60,7 @@ type search struct {
 	views   []view
 	lists   [][]list // per view: the lists of term t in source s at t·sources + s
 	weights []uint32 // per term, 0 when no row contains it
+	asked   uint32   // of [Result]
 	curve   curve
 	keep    func(memory.Ref) bool
 	top     top
@@ -69,7 +74,7 @@ func (s *search) run(ctx context.Context, explain bool) (Result, error) {
 	if err := s.weigh(); err != nil {
 		return Result{}, err
 	}
-	res := Result{}
+	res := Result{Asked: s.asked}
 	for _, v := range s.views {
 		res.Rows += int64(v.rows)
 	}
@@ -129,8 +134,10 @@ func (s *search) weigh() error {
 	s.curve = stats.curve()
 	s.weights = make([]uint32, len(s.terms))
 	for t, n := range df {
+		weight := stats.weight(n)
+		s.asked += distinct(s.terms[t].Term, weight)
 		if n > 0 {
-			s.weights[t] = stats.weight(n)
+			s.weights[t] = weight
 		}
 	}
 	return nil

@@ -191,7 +191,7 @@ func wordsQuery(r *scannerv1.SearchWordsRequest) (lexical.Query, error) {
 }
 
 func wordsReply(version uint64, result lexical.Result) *scannerv1.SearchWordsReply {
-	reply := &scannerv1.SearchWordsReply{Version: version, Terms: result.Terms, Truncated: result.QueryTruncated, Rows: result.Rows, Postings: result.PostingsTouched}
+	reply := &scannerv1.SearchWordsReply{Version: version, Terms: result.Terms, Truncated: result.QueryTruncated, Rows: result.Rows, Postings: result.PostingsTouched, Asked: result.Asked}
 	at := make(map[string]uint32, len(result.Terms))
 	for i, term := range result.Terms {
 		at[term] = uint32(i)

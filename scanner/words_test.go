@@ -296,3 +296,11 @@ func TestWordsFileThatCannotBeUsed(t *testing.T) {
 	}
 	refuses(w.load(named))
 }
+
+// DECISIONS 4, 18: an answer says what the query could have said, from which the
+// server tells how far words can be believed.
+func TestWordsReplySaysWhatWasAsked(t *testing.T) {
+	if got := wordsReply(1, lexical.Result{Asked: 7}).GetAsked(); got != 7 {
+		t.Errorf("7 units were asked, the answer says %d", got)
+	}
+}

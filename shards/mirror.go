@@ -523,7 +523,7 @@ func (l *Lexical) askElsewhere(ctx context.Context, version, known uint64, cells
 // resultOf reads an answer.
 func resultOf(kind memory.Kind, reply *scannerv1.SearchWordsReply) (lexical.Result, error) {
 	out := lexical.Result{Hits: make([]lexical.Hit, len(reply.GetHits())), Terms: reply.GetTerms(), QueryTruncated: reply.GetTruncated(),
-		Rows: reply.GetRows(), PostingsTouched: reply.GetPostings()}
+		Rows: reply.GetRows(), PostingsTouched: reply.GetPostings(), Asked: reply.GetAsked()}
 	for i, h := range reply.GetHits() {
 		out.Hits[i] = lexical.Hit{Ref: memory.Ref{Kind: kind, ID: h.GetId()}, Score: h.GetScore()}
 		for _, m := range h.GetMatches() {

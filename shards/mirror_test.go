@@ -548,3 +548,11 @@ func TestNeighboursAreNotInTheScannersAnswers(t *testing.T) {
 		t.Errorf("alone %+v\nbeside %+v", answers[0], answers[1])
 	}
 }
+
+// DECISIONS 4, 18: what a query could have said is read from the scanner's answer.
+func TestAskedIsReadFromTheScannersAnswer(t *testing.T) {
+	got, err := resultOf(memory.KindMemory, &scannerv1.SearchWordsReply{Asked: 7, Rows: 3})
+	if err != nil || got.Asked != 7 || got.Rows != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

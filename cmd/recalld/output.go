@@ -80,6 +80,9 @@ func reason(row coordinator.Row) string {
 	if len(m.Near) > 0 {
 		parts = append(parts, "words nearby "+visible(strings.Join(m.Near, " ")))
 	}
+	if m.Evidence != nil {
+		parts = append(parts, fmt.Sprintf("words weigh %.2f", *m.Evidence))
+	}
 	if m.Prior != nil {
 		parts = append(parts, fmt.Sprintf("prior %.2f", *m.Prior))
 	}

@@ -58,7 +58,7 @@ const (
 
 // ScoringVersion stamps stored thresholds; a threshold of another version is
 // never used (RR-433). It rises whenever the meaning of a score changes.
-const ScoringVersion = 1
+const ScoringVersion = 2
 
 // Threshold chooses a threshold from two populations of scores. parameter is
 // the quantile or z, 0 for the method's default. The result is floored and

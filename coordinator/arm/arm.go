@@ -61,7 +61,11 @@ type Result struct {
 	Terms, Near map[memory.Ref][]string
 	// Dated is the part of the best candidates' keys, 0 to 1, that comes from their
 	// times and not from their texts; lexical arms alone fill it in.
-	Dated    float64
+	Dated float64
+	// Evidence is how far the best candidate's words say what was asked: from 1 on
+	// they can be believed, near 0 they are there by chance; above 0 wherever there
+	// is a candidate. Lexical arms alone fill it in.
+	Evidence float64
 	Scanned  int64 // rows read
 	Degraded []Degradation
 }

@@ -61,6 +61,7 @@ func (l *Lexical) Search(ctx context.Context, view *sqlite.View, q Query) (Resul
 	if out.Truncated = len(found.Hits) > q.Depth; out.Truncated {
 		found.Hits = found.Hits[:q.Depth]
 	}
+	out.Evidence = found.Evidence()
 	out.Dated = dated(q.Text, found.Hits[:min(len(found.Hits), datedHits)])
 	out.Terms, out.Near = make(map[memory.Ref][]string), make(map[memory.Ref][]string)
 	for _, h := range found.Hits {

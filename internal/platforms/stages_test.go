@@ -168,6 +168,9 @@ func (c *corpus) writeAnswers(b *strings.Builder, d *datadriven.TestData) {
 			if row.MatchReason.Prior != nil {
 				fmt.Fprintf(b, " prior %v", *row.MatchReason.Prior)
 			}
+			if row.MatchReason.Evidence != nil {
+				fmt.Fprintf(b, " evidence %v", *row.MatchReason.Evidence)
+			}
 			for _, vote := range row.MatchReason.Arms {
 				fmt.Fprintf(b, " %s %v", vote.Arm, vote.Score)
 			}

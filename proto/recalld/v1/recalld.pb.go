@@ -1669,6 +1669,7 @@ type MatchReason struct {
 	Prior         *float64               `protobuf:"fixed64,4,opt,name=prior,proto3,oneof" json:"prior,omitempty"`
 	Terms         []string               `protobuf:"bytes,5,rep,name=terms,proto3" json:"terms,omitempty"`
 	NearTerms     []string               `protobuf:"bytes,6,rep,name=near_terms,json=nearTerms,proto3" json:"near_terms,omitempty"`
+	Evidence      *float64               `protobuf:"fixed64,9,opt,name=evidence,proto3,oneof" json:"evidence,omitempty"` // part of their weight that the words have kept; when not 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1757,6 +1758,13 @@ func (x *MatchReason) GetNearTerms() []string {
 		return x.NearTerms
 	}
 	return nil
+}
+
+func (x *MatchReason) GetEvidence() float64 {
+	if x != nil && x.Evidence != nil {
+		return *x.Evidence
+	}
+	return 0
 }
 
 type ArmVote struct {
@@ -6466,7 +6474,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\tReadRange\x12\x14\n" +
 	"\x05start\x18\x01 \x01(\x03R\x05start\x12\x10\n" +
 	"\x03end\x18\x02 \x01(\x03R\x03end\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\tR\brevision\"\x91\x02\n" +
+	"\brevision\x18\x03 \x01(\tR\brevision\"\xbf\x02\n" +
 	"\vMatchReason\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\tR\x06signal\x12\x19\n" +
 	"\x05score\x18\x02 \x01(\x01H\x00R\x05score\x88\x01\x01\x12\x14\n" +
@@ -6476,10 +6484,12 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\x05prior\x18\x04 \x01(\x01H\x02R\x05prior\x88\x01\x01\x12\x14\n" +
 	"\x05terms\x18\x05 \x03(\tR\x05terms\x12\x1d\n" +
 	"\n" +
-	"near_terms\x18\x06 \x03(\tR\tnearTermsB\b\n" +
+	"near_terms\x18\x06 \x03(\tR\tnearTerms\x12\x1f\n" +
+	"\bevidence\x18\t \x01(\x01H\x03R\bevidence\x88\x01\x01B\b\n" +
 	"\x06_scoreB\v\n" +
 	"\t_distanceB\b\n" +
-	"\x06_prior\"E\n" +
+	"\x06_priorB\v\n" +
+	"\t_evidence\"E\n" +
 	"\aArmVote\x12\x10\n" +
 	"\x03arm\x18\x01 \x01(\tR\x03arm\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x03R\x04rank\x12\x14\n" +

@@ -894,12 +894,14 @@ type SearchWordsReply struct {
 	// Version that answered.
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// A cell of the query changed after `known`: nothing follows.
-	Passed        bool       `protobuf:"varint,2,opt,name=passed,proto3" json:"passed,omitempty"`
-	Hits          []*WordHit `protobuf:"bytes,3,rep,name=hits,proto3" json:"hits,omitempty"`
-	Terms         []string   `protobuf:"bytes,4,rep,name=terms,proto3" json:"terms,omitempty"`
-	Truncated     bool       `protobuf:"varint,5,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	Rows          int64      `protobuf:"varint,6,opt,name=rows,proto3" json:"rows,omitempty"`
-	Postings      int64      `protobuf:"varint,7,opt,name=postings,proto3" json:"postings,omitempty"`
+	Passed    bool       `protobuf:"varint,2,opt,name=passed,proto3" json:"passed,omitempty"`
+	Hits      []*WordHit `protobuf:"bytes,3,rep,name=hits,proto3" json:"hits,omitempty"`
+	Terms     []string   `protobuf:"bytes,4,rep,name=terms,proto3" json:"terms,omitempty"`
+	Truncated bool       `protobuf:"varint,5,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	Rows      int64      `protobuf:"varint,6,opt,name=rows,proto3" json:"rows,omitempty"`
+	Postings  int64      `protobuf:"varint,7,opt,name=postings,proto3" json:"postings,omitempty"`
+	// What a row with every term would score at most.
+	Asked         uint32 `protobuf:"varint,8,opt,name=asked,proto3" json:"asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -983,6 +985,13 @@ func (x *SearchWordsReply) GetPostings() int64 {
 	return 0
 }
 
+func (x *SearchWordsReply) GetAsked() uint32 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
 var File_recalld_scanner_v1_words_proto protoreflect.FileDescriptor
 
 const file_recalld_scanner_v1_words_proto_rawDesc = "" +
@@ -1040,7 +1049,7 @@ const file_recalld_scanner_v1_words_proto_rawDesc = "" +
 	"\aWordHit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\rR\x05score\x127\n" +
-	"\amatches\x18\x03 \x03(\v2\x1d.recalld.scanner.v1.WordMatchR\amatches\"\xd9\x01\n" +
+	"\amatches\x18\x03 \x03(\v2\x1d.recalld.scanner.v1.WordMatchR\amatches\"\xef\x01\n" +
 	"\x10SearchWordsReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06passed\x18\x02 \x01(\bR\x06passed\x12/\n" +
@@ -1048,7 +1057,8 @@ const file_recalld_scanner_v1_words_proto_rawDesc = "" +
 	"\x05terms\x18\x04 \x03(\tR\x05terms\x12\x1c\n" +
 	"\ttruncated\x18\x05 \x01(\bR\ttruncated\x12\x12\n" +
 	"\x04rows\x18\x06 \x01(\x03R\x04rows\x12\x1a\n" +
-	"\bpostings\x18\a \x01(\x03R\bpostings2\x89\x02\n" +
+	"\bpostings\x18\a \x01(\x03R\bpostings\x12\x14\n" +
+	"\x05asked\x18\b \x01(\rR\x05asked2\x89\x02\n" +
 	"\x05Words\x12P\n" +
 	"\x04Load\x12$.recalld.scanner.v1.LoadWordsRequest\x1a\".recalld.scanner.v1.LoadWordsReply\x12V\n" +
 	"\x06Change\x12&.recalld.scanner.v1.ChangeWordsRequest\x1a$.recalld.scanner.v1.ChangeWordsReply\x12V\n" +
