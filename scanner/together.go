@@ -241,13 +241,13 @@ func (p *passes) circle(w *walk, until *asked) (more bool, err error) {
 	m := w.key.state.models[w.key.model]
 	for {
 		came, more := p.admit(w.group)
-		if !more || until != nil && !slices.Contains(w.active, until) {
-			return more, nil
-		}
-		if came && !w.checked {
+		if came && !w.checked { // also when they are another goroutine's to read for
 			if err := intact(m.segments); err != nil {
 				return false, err
 			}
+		}
+		if !more || until != nil && !slices.Contains(w.active, until) {
+			return more, nil
 		}
 		w.checked = false
 		for over := false; !over; {

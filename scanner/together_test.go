@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -514,5 +516,33 @@ func TestScanDoesNotReadForOthers(t *testing.T) {
 	c.wait.Wait()
 	if turns != 6 {
 		t.Errorf("%d turns, not 6", turns)
+	}
+}
+
+// A scan that joins when the one that reads is done has the files looked at, as any
+// other that joins.
+func TestScanThatTakesOverLooksAtTheFiles(t *testing.T) {
+	c := newCrowd(t, 20)
+	c.threeTiles(1)
+	_, err := c.server.Scan(t.Context(), c.ofAll(0)) // all is verified
+	c.must(err)
+	late := c.ofAll(0)
+	turns := 0
+	c.server.turns.seen = func(uint64, bool) {
+		if turns++; turns == 5 { // all tiles were read
+			c.must(os.Chtimes(filepath.Join(c.dir, c.publish.GetSegments()[0].GetName()), time.Time{}, time.Unix(1, 0)))
+			c.scan(t.Context(), late, func(reply *scannerv1.ScanReply, err error) {
+				if reason(err).GetReason() != scannerv1.Reason_REASON_FILE {
+					t.Errorf("%v of a file that was written to: %v", err, reply.GetAnswers())
+				}
+			})
+			c.until(func() bool { scans, _ := c.waiting(); return scans == 1 })
+		}
+	}
+	_, err = c.server.Scan(t.Context(), c.ofAll(0))
+	c.must(err)
+	c.wait.Wait()
+	if turns < 5 {
+		t.Errorf("%d turns", turns)
 	}
 }

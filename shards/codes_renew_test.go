@@ -196,11 +196,13 @@ func TestCodesErasedWhileRebuilding(t *testing.T) {
 			all = append(all, values)
 		}
 		values, _ := memory.Int8(w.vector(seed))
-		return append(all, values)
+		return append(all, values, layout.FloatBytes(nil, w.vector(seed)))
 	}
 	w.tidy()
-	if len(w.holding(traces(refs[3])[0])) == 0 {
-		t.Fatal("the values are in no file to begin with")
+	for i, trace := range traces(refs[3]) {
+		if len(w.holding(trace)) == 0 {
+			t.Fatalf("trace %d is in no file to begin with", i)
+		}
 	}
 	w.beginRebuild()
 	f := w.codes.renewal
