@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -34,9 +35,13 @@ type CompareRow struct {
 	Paired  bool     `json:"paired"`
 }
 
+// MaxResamples bounds the samples of one comparison: an interval of more is no
+// narrower than its data.
+const MaxResamples = 100_000
+
 // CompareOptions of [Compare].
 type CompareOptions struct {
-	Resamples int    // samples that are drawn, 1 or more
+	Resamples int    // samples that are drawn, 1 to [MaxResamples]
 	Seed      uint64 // of the samples
 }
 
@@ -45,6 +50,9 @@ type CompareOptions struct {
 func Compare(a, b *LadderReport, o CompareOptions) (*CompareReport, error) {
 	if err := atLeastOne("resamples", o.Resamples); err != nil {
 		return nil, err
+	}
+	if o.Resamples > MaxResamples {
+		return nil, &memory.FieldError{Field: "resamples", Problem: fmt.Sprintf("is %d", o.Resamples), Limit: fmt.Sprintf("1 to %d", MaxResamples), Next: "leave it out for the default"}
 	}
 	report := &CompareReport{A: a.Machine, B: b.Machine, Resamples: o.Resamples, Seed: o.Seed}
 	for _, x := range a.Rungs {

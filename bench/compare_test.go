@@ -107,7 +107,7 @@ func TestImpossibleComparisonsAreRefused(t *testing.T) {
 	if _, err := Compare(a, b, CompareOptions{Resamples: 1}); !errors.As(err, &refused) || refused.Field != "files" {
 		t.Errorf("%v", err)
 	}
-	for _, resamples := range []int{-1, 0} {
+	for _, resamples := range []int{-1, 0, MaxResamples + 1} {
 		_, err := Compare(a, a, CompareOptions{Resamples: resamples})
 		if !errors.As(err, &refused) || refused.Field != "resamples" {
 			t.Errorf("%d: %v", resamples, err)
