@@ -189,7 +189,7 @@ func TestLadderThroughAScanner(t *testing.T) {
 	defer os.RemoveAll(runtime)
 	o := LadderOptions{Folder: t.TempDir(), Records: []int{150}, Shape: ShapeOne, Questions: 5}
 	off := ladderRungOf(t, o)
-	o.Scanner = coordinator.Scanner{Command: []string{program}, Runtime: runtime}
+	o.Scanner = coordinator.Scanner{Command: []string{program}, Runtime: runtime, Patience: time.Minute}
 	auto := ladderRungOf(t, o)
 	checkRung(t, auto)
 	if off.Scanner != coordinator.ScannerOff || auto.Scanner != coordinator.ScannerAuto || auto.Files["derived"] <= off.Files["derived"] || auto.Resumed {

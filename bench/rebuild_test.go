@@ -27,7 +27,7 @@ func TestRecallsBesideRebuildsThroughAScanner(t *testing.T) {
 	if _, err := Rebuild(t.Context(), o); !errors.As(err, &refused) || refused.Field != "scanner" {
 		t.Errorf("without a scanner: %v", err)
 	}
-	o.Ladder.Scanner = coordinator.Scanner{Command: []string{program}, Runtime: runtime}
+	o.Ladder.Scanner = coordinator.Scanner{Command: []string{program}, Runtime: runtime, Patience: time.Minute}
 	r, err := Rebuild(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"recalld/coordinator/arm"
 	"recalld/shards"
@@ -22,6 +23,9 @@ type Scanner struct {
 	Runtime string    // an existing folder for sockets, with a short path (DECISIONS 32)
 	Off     bool      // no process, whatever the setting scanner says
 	Stderr  io.Writer // what the process writes there; nil: nowhere
+	// Patience is how long a recall waits for the process to come up before it is
+	// answered without; 0: a second.
+	Patience time.Duration
 }
 
 // The values of the setting scanner.

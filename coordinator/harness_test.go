@@ -84,7 +84,7 @@ func ownScanner(t testing.TB) Scanner {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(sockets) })
-	return Scanner{Command: []string{program}, Runtime: sockets}
+	return Scanner{Command: []string{program}, Runtime: sockets, Patience: time.Minute}
 }
 
 func openWith(t testing.TB, path string, settings map[string]string, through Scanner) *bench {

@@ -40,9 +40,12 @@ type CodesOptions struct {
 	MinRows int64
 	// Busy reports whether somebody is being answered, to whom a rebuild leaves the
 	// processors; nil: nobody.
-	Busy   func() bool
-	Stderr io.Writer // what the scanner's process writes there; nil: nowhere
-	Log    *slog.Logger
+	Busy func() bool
+	// Patience is how long a recall waits for a scanner that has to be started
+	// before it answers without: another goroutine goes on waiting. 0 is a second.
+	Patience time.Duration
+	Stderr   io.Writer // what the scanner's process writes there; nil: nowhere
+	Log      *slog.Logger
 }
 
 func (o CodesOptions) withDefaults() (CodesOptions, error) {
@@ -53,6 +56,9 @@ func (o CodesOptions) withDefaults() (CodesOptions, error) {
 		o.SealBytes = 64 << 20
 	}
 	o.MinRows = max(1, o.MinRows)
+	if o.Patience == 0 {
+		o.Patience = time.Second
+	}
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }
 	}
@@ -82,13 +88,16 @@ type Codes struct {
 	recordBytes, pageSets, pageVectors   int
 	askTime                              time.Duration
 
-	erasing atomic.Int32 // erasures that wait for work
+	erasing  atomic.Int32 // erasures that wait for work
+	unerased atomic.Bool  // an erasure failed, or waits for work
 
 	// work is held by whoever makes files; it is taken before mu, and before a
 	// snapshot is opened.
 	work    turn
-	yielded int      // builds that gave way in a row
-	renewal *renewal // what a rebuild has made; nil: none is going on
+	yielded int // builds that gave way in a row
+	// lookedBack says that what an earlier process did not erase is gone.
+	lookedBack bool
+	renewal    *renewal // what a rebuild has made; nil: none is going on
 
 	renewing turn // held by whoever rebuilds; it is taken before work
 
@@ -142,7 +151,7 @@ func newCodes(store *sqlite.Store, o CodesOptions) (*Codes, error) {
 	if err != nil {
 		return nil, err
 	}
-	processes, err := client.New(client.Options{Command: o.Command, Folder: o.Folder, TruthID: store.TruthID(), Runtime: o.Runtime, Stderr: o.Stderr, Patience: startPatience})
+	processes, err := client.New(client.Options{Command: o.Command, Folder: o.Folder, TruthID: store.TruthID(), Runtime: o.Runtime, Stderr: o.Stderr, Patience: o.Patience})
 	if err != nil {
 		return nil, err
 	}

@@ -22,10 +22,6 @@ const maxAsks = 8
 // then.
 const askTime = 15 * time.Second
 
-// startPatience is how long a recall waits for a scanner that has to be started
-// before it answers without: another goroutine goes on waiting.
-const startPatience = time.Second
-
 // asked is one question, as the scanner understands it.
 type asked struct {
 	model  int64

@@ -16,15 +16,28 @@ import (
 
 // Erase returns once the codes and values of everything that the store has
 // deleted or changed are gone from every file, those that were set aside included
-// (DECISIONS 14). A build in hand gives way to it.
+// (DECISIONS 14). A build in hand gives way to it. What could not be erased is tried
+// again in the background.
 func (c *Codes) Erase(ctx context.Context) error {
+	c.unerased.Store(true)
 	c.erasing.Add(1)
 	err := c.work.lock(ctx)
 	c.erasing.Add(-1)
 	if err != nil {
+		c.Wake()
 		return fmt.Errorf("erase from the matrices: %w", err)
 	}
 	defer c.work.unlock()
+	if err := c.eraseEverywhere(ctx); err != nil {
+		c.Wake()
+		return err
+	}
+	return nil
+}
+
+// eraseEverywhere is Erase with c.work held.
+func (c *Codes) eraseEverywhere(ctx context.Context) error {
+	c.unerased.Store(false) // a deletion from now on has an Erase of its own
 	unmade := c.eraseRenewal(ctx)
 	begun, err := c.load(ctx)
 	if err == nil && begun {
@@ -46,6 +59,7 @@ func (c *Codes) Erase(ctx context.Context) error {
 		err = emptyQuarantine(c.opts.Folder)
 	}
 	if err = errors.Join(err, unmade); err != nil {
+		c.unerased.Store(true)
 		return fmt.Errorf("erase from the matrices: %w", err)
 	}
 	return nil
@@ -75,6 +89,22 @@ func (c *Codes) erase(ctx context.Context) error {
 		return c.removeForgotten()
 	}
 	return c.commit(m)
+}
+
+// eraseLeft erases what a process before this one was killed or failed to erase;
+// c.work is held.
+func (c *Codes) eraseLeft(ctx context.Context) error {
+	before := c.current().Number
+	if err := c.erase(ctx); err != nil {
+		return err
+	}
+	if c.current().Number != before {
+		if err := emptyQuarantine(c.opts.Folder); err != nil {
+			return err
+		}
+	}
+	c.lookedBack = true
+	return nil
 }
 
 func (m *maker) eraseAll() (changed bool, err error) {

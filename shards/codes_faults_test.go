@@ -239,7 +239,7 @@ func childWorld(folder string) *codesWorld {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.opts = CodesOptions{Folder: filepath.Join(folder, "derived", "codes"), Command: []string{os.Args[0]}, Runtime: sockets, SealRows: 20}
+	w.opts = CodesOptions{Folder: filepath.Join(folder, "derived", "codes"), Command: []string{os.Args[0]}, Runtime: sockets, SealRows: 20, Patience: time.Minute}
 	w.openStore()
 	models, err := w.store.Models(context.Background())
 	if err != nil {
@@ -450,7 +450,7 @@ func init() {
 	check(err)
 	store, err := sqlite.Open(ctx, filepath.Join(folder, "recall.db"), sqlite.Options{})
 	check(err)
-	c, err := newCodes(store, CodesOptions{Folder: filepath.Join(folder, "derived", "codes"), Command: []string{os.Args[0]}, Runtime: sockets, SealRows: 20})
+	c, err := newCodes(store, CodesOptions{Folder: filepath.Join(folder, "derived", "codes"), Command: []string{os.Args[0]}, Runtime: sockets, SealRows: 20, Patience: time.Minute})
 	check(err)
 	c.segmentBytes, c.valueBytes, c.pieceBytes, c.stop = 256, 4096, 1<<13, func() {}
 	models, err := store.Models(ctx)

@@ -556,6 +556,45 @@ func TestKeySpans(t *testing.T) {
 	})
 }
 
+// DECISIONS 14: what an erasure could not do is done in the background, and what was
+// deleted by a process that did not come to erase it by the next one.
+func TestCodesErasuresThatFailedAreMadeUp(t *testing.T) {
+	const dims = 64
+	w := newCodesWorld(t, dims, CodesOptions{})
+	w.fill(cellOf("mia"), 20)
+	var refs []memory.Ref
+	for i := range 2 {
+		ref := w.keep(memory.KindMemory, cellOf("mia"))
+		w.embed("mia", w.model, ref, w.vector(70_000+i))
+		refs = append(refs, ref)
+	}
+	w.tidy()
+	left := func(i int) []string { return w.holding(layout.FloatBytes(nil, w.vector(70_000+i))) }
+	for i, ref := range refs {
+		if _, err := w.store.Delete(t.Context(), "mia", []memory.Ref{ref}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			gone, leave := context.WithCancel(t.Context())
+			leave()
+			if err := w.codes.Erase(gone); !errors.Is(err, context.Canceled) {
+				t.Fatalf("an erasure whose caller has left: %v", err)
+			}
+		} else {
+			w.closeCodes()
+			w.open()
+		}
+		if len(left(i)) == 0 {
+			t.Fatalf("the vector of %v is in no file before it is erased", ref)
+		}
+		w.tidy()
+		if in := left(i); len(in) > 0 {
+			t.Errorf("the vector of %v, deleted, is in %v", ref, in)
+		}
+	}
+	w.same("mia")
+}
+
 // DECISIONS 29: a segment that was written anew without its dead rows keeps its
 // place in its run.
 func TestCodesErasedRunsAreMerged(t *testing.T) {

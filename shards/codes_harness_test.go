@@ -50,7 +50,7 @@ func newCodesWorld(t testing.TB, dims int, o CodesOptions) *codesWorld {
 	w.opts.Folder = filepath.Join(w.folder, "derived", "codes")
 	w.opts.Command = []string{os.Args[0]}
 	w.opts.Runtime = shortFolder(t)
-	w.opts.Stderr = io.Discard
+	w.opts.Stderr, w.opts.Patience = io.Discard, time.Minute
 	w.openStore()
 	w.model = w.putModel("test", dims)
 	w.open()

@@ -95,6 +95,8 @@ func (c *Codes) tidy(ctx context.Context) error {
 		{c.sealDue, c.seal},
 		{func() bool { return c.tier() != nil }, c.compactTier},
 		{c.eraseDue, c.erase},
+		{c.unerased.Load, c.eraseEverywhere},
+		{func() bool { return !c.lookedBack }, c.eraseLeft},
 	} {
 		if err := c.work.lock(ctx); err != nil {
 			return err
