@@ -102,6 +102,9 @@ func (c *corpus) serve(backend string) (*sqlite.Store, *coordinator.Coordinator)
 		"fusion.weight.vector":     "0.3",
 		"fusion.weight.lexical":    "0.7",
 		"fusion.weight.fts":        "0.6",
+		// Built in the background, they would be there or not.
+		"blocks.build":    "false",
+		"blocks.retrieve": "false",
 	}})
 	if err != nil {
 		c.t.Fatal(err)
