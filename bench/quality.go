@@ -148,8 +148,19 @@ func Quality(ctx context.Context, s coordinator.Service, o QualityOptions) (*Qua
 	return report, nil
 }
 
-// ask returns the refs of at most ten memories, best first. The question is
-// asked twice and the second call timed.
+// ranked are the references of rows in their order. Reserved rows, which stand behind
+// those that were asked for and depend on how many blocks are built, are not ranked.
+func ranked(rows []coordinator.Row) (refs []string) {
+	for _, row := range rows {
+		if row.Admission != coordinator.AdmissionReservation {
+			refs = append(refs, row.Ref)
+		}
+	}
+	return refs
+}
+
+// ask returns the refs of at most ten memories, best first. The question is asked
+// twice and the second call timed.
 func ask(ctx context.Context, s coordinator.Service, q Question, o QualityOptions) (ranking []string, took time.Duration, degraded []string, err error) {
 	request := coordinator.RecallRequest{Agent: qualityAgent, Project: &q.Conversation, Query: q.Question, Count: 10, Gate: "off", Arms: o.Arms, Fusion: o.Fusion}
 	if _, err := s.Recall(ctx, request); err != nil {
@@ -161,9 +172,7 @@ func ask(ctx context.Context, s coordinator.Service, q Question, o QualityOption
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	for _, row := range answer.Rows {
-		ranking = append(ranking, row.Ref)
-	}
+	ranking = ranked(answer.Rows)
 	for _, d := range answer.Degraded {
 		degraded = append(degraded, d.Reason)
 	}

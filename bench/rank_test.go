@@ -6,12 +6,22 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"recalld/coordinator"
 	"recalld/embed"
 	"recalld/memory"
 )
+
+// What stands behind the rows that were asked for is no hit among the first ten.
+func TestReservedRowsAreNotRanked(t *testing.T) {
+	rows := []coordinator.Row{{Ref: "mem:3"}, {Ref: "mem:1"}, {Ref: "mem:2", Admission: coordinator.AdmissionReservation}}
+	if got := ranked(rows); !slices.Equal(got, []string{"mem:3", "mem:1"}) {
+		t.Errorf("ranked %v", got)
+	}
+}
 
 // By hand: relevant at ranks 1 and 3 of 3 relevant items is (1 + 1/2) over
 // (1 + 1/log2(3) + 1/2).
