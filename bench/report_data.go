@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"recalld/memory"
 )
@@ -43,15 +45,7 @@ type ResultRun struct {
 // ReadLadder reads the report of a ladder.
 func ReadLadder(path string) (*LadderReport, error) {
 	var report LadderReport
-	kind, err := readResult(path, func(kind string) any {
-		if kind == KindLadder {
-			return &report
-		}
-		return nil
-	})
-	if err == nil && kind != KindLadder {
-		err = notResults(path, "a file of `recalld bench ladder --json`")
-	}
+	_, err := readResult(path, map[string]any{KindLadder: &report})
 	return &report, err
 }
 
@@ -63,9 +57,7 @@ func ReadResults(paths []string) (*Results, error) {
 		var ladder LadderReport
 		var peers PeersReport
 		var load LoadReport
-		kind, err := readResult(path, func(kind string) any {
-			return map[string]any{KindLadder: &ladder, KindPeers: &peers, KindLoad: &load}[kind]
-		})
+		kind, err := readResult(path, map[string]any{KindLadder: &ladder, KindPeers: &peers, KindLoad: &load})
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +109,8 @@ func (r *Results) of(shape string) (rungs []LadderRung) {
 // maxResult bounds a report file, in bytes.
 const maxResult = 64 << 20
 
-// readResult reads a file into what `into` gives for its kind; nil refuses it.
-func readResult(path string, into func(kind string) any) (kind string, err error) {
+// readResult reads a file into what there is for its kind; other kinds are refused.
+func readResult(path string, into map[string]any) (kind string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("read results: %w", err)
@@ -134,9 +126,9 @@ func readResult(path string, into func(kind string) any) (kind string, err error
 	if len(raw) > maxResult || json.Unmarshal(raw, &head) != nil {
 		return "", notResults(path, "one JSON object")
 	}
-	to := into(head.Kind)
+	to := into[head.Kind]
 	if to == nil {
-		return "", notResults(path, `kind "ladder", "peers" or "load"`)
+		return "", notResults(path, "kind "+strings.Join(slices.Sorted(maps.Keys(into)), ", "))
 	}
 	if err := json.Unmarshal(raw, to); err != nil {
 		return "", errors.Join(notResults(path, "the fields of its kind"), err)
@@ -145,7 +137,7 @@ func readResult(path string, into func(kind string) any) (kind string, err error
 }
 
 func notResults(path, limit string) error {
-	return &memory.FieldError{Field: "file", Problem: memory.Shape(filepath.Base(path)) + " is no file of results", Limit: limit, Next: "name files that `recalld bench ladder`, `peers` or `load` wrote with --json"}
+	return &memory.FieldError{Field: "file", Problem: memory.Shape(filepath.Base(path)) + " is no file of results", Limit: limit, Next: "name a file that the bench of that kind wrote with --json"}
 }
 
 // Fit says how a cost grows with a size: as size to the power of Exponent, by
