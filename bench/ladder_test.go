@@ -173,11 +173,9 @@ func TestRatioOfTurns(t *testing.T) {
 	}
 }
 
-// A scanner's process changes no answer; its files are derived when a run wants
-// them, from a rung that was built without.
-//
-// DECISIONS 5
-func TestLadderThroughAScanner(t *testing.T) {
+// ownScanner is this program as a scanner's process.
+func ownScanner(t *testing.T) coordinator.Scanner {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -186,10 +184,18 @@ func TestLadderThroughAScanner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(runtime)
+	t.Cleanup(func() { os.RemoveAll(runtime) })
+	return coordinator.Scanner{Command: []string{program}, Runtime: runtime, Patience: time.Minute}
+}
+
+// A scanner's process changes no answer; its files are derived when a run wants
+// them, from a rung that was built without.
+//
+// DECISIONS 5
+func TestLadderThroughAScanner(t *testing.T) {
 	o := LadderOptions{Folder: t.TempDir(), Records: []int{150}, Shape: ShapeOne, Questions: 5}
 	off := ladderRungOf(t, o)
-	o.Scanner = coordinator.Scanner{Command: []string{program}, Runtime: runtime, Patience: time.Minute}
+	o.Scanner = ownScanner(t)
 	auto := ladderRungOf(t, o)
 	checkRung(t, auto)
 	if off.Scanner != coordinator.ScannerOff || auto.Scanner != coordinator.ScannerAuto || auto.Files["derived"] <= off.Files["derived"] || auto.Resumed {

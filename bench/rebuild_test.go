@@ -2,32 +2,21 @@ package bench
 
 import (
 	"errors"
-	"os"
 	"testing"
 	"time"
 
-	"recalld/coordinator"
 	"recalld/memory"
 )
 
 // Recalls are asked in quiet and beside rebuilds, as many of each, and the report
 // says what both took.
 func TestRecallsBesideRebuildsThroughAScanner(t *testing.T) {
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	runtime, err := os.MkdirTemp("", "b") // t.TempDir may be too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(runtime)
 	o := RebuildOptions{For: 300 * time.Millisecond, Rounds: 2, Ladder: LadderOptions{Folder: t.TempDir(), Records: []int{60}, Shape: ShapeOne, Questions: 3, Clock: time.Now}}
 	var refused *memory.FieldError
 	if _, err := Rebuild(t.Context(), o); !errors.As(err, &refused) || refused.Field != "scanner" {
 		t.Errorf("without a scanner: %v", err)
 	}
-	o.Ladder.Scanner = coordinator.Scanner{Command: []string{program}, Runtime: runtime, Patience: time.Minute}
+	o.Ladder.Scanner = ownScanner(t)
 	r, err := Rebuild(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

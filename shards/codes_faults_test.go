@@ -369,30 +369,7 @@ func makerDeaths(t *testing.T, deaths int) {
 		if err := w.store.Close(); err != nil {
 			t.Fatal(err)
 		}
-		child := exec.Command(os.Args[0], "-test.run=^$")
-		child.Env = append(os.Environ(), codesChild+"="+w.folder)
-		var complaint strings.Builder
-		child.Stderr = &complaint
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		var line [8]byte
-		if _, err := out.Read(line[:]); err != nil {
-			child.Wait()
-			t.Fatalf("round %d: the child said nothing: %v %s", round, err, complaint.String())
-		}
-		time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		child.Wait()
-		if complaint.Len() > 0 {
-			t.Fatalf("round %d: %s", round, complaint.String())
-		}
+		killChild(t, codesChild, w.folder, time.Duration(r.IntN(200))*time.Millisecond)
 		w.openStore()
 		w.open()
 		if begun, err := w.codes.load(t.Context()); err != nil || !begun {

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -434,34 +433,11 @@ func TestCodesKilledWhileRebuilding(t *testing.T) {
 	w.tidy()
 	w.closeCodes()
 	r := rand.New(rand.NewPCG(5, 6))
-	for round := range 8 {
+	for range 8 {
 		if err := w.store.Close(); err != nil {
 			t.Fatal(err)
 		}
-		child := exec.Command(os.Args[0], "-test.run=^$")
-		child.Env = append(os.Environ(), rebuildChild+"="+w.folder)
-		var complaint strings.Builder
-		child.Stderr = &complaint
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		var line [8]byte
-		if _, err := out.Read(line[:]); err != nil {
-			child.Wait()
-			t.Fatalf("round %d: the child said nothing: %v %s", round, err, complaint.String())
-		}
-		time.Sleep(time.Duration(r.IntN(120)) * time.Millisecond)
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		child.Wait()
-		if complaint.Len() > 0 {
-			t.Fatalf("round %d: %s", round, complaint.String())
-		}
+		killChild(t, rebuildChild, w.folder, time.Duration(r.IntN(120))*time.Millisecond)
 		w.openStore()
 		w.open()
 		if begun, err := w.codes.load(t.Context()); err != nil || !begun {

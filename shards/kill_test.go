@@ -82,6 +82,36 @@ func write(folder string) {
 	}
 }
 
+// killChild runs this program as the child that works on a folder, and kills it a
+// while after its first word. It must not have complained.
+func killChild(t *testing.T, variable, folder string, after time.Duration) {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^$")
+	child.Env = append(os.Environ(), variable+"="+folder)
+	var complaint strings.Builder
+	child.Stderr = &complaint
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var line [8]byte
+	if _, err := out.Read(line[:]); err != nil {
+		child.Wait()
+		t.Fatalf("the child said nothing: %v %s", err, complaint.String())
+	}
+	time.Sleep(after)
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	child.Wait()
+	if complaint.Len() > 0 {
+		t.Fatalf("killed after %v: %s", after, complaint.String())
+	}
+}
+
 // ARCHITECTURE 6, 8.1: a process that is killed at any moment, while sealing,
 // merging, erasing or publishing, leaves a derived side that answers like the
 // store, at once and after it was built again.
@@ -91,30 +121,7 @@ func TestKilledWhileSealing(t *testing.T) {
 	found := 0
 	r := rand.New(rand.NewPCG(1, 2))
 	for round := range 8 {
-		child := exec.Command(os.Args[0], "-test.run=^$")
-		child.Env = append(os.Environ(), childFolder+"="+w.folder)
-		var complaint strings.Builder
-		child.Stderr = &complaint
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		var line [8]byte
-		if _, err := out.Read(line[:]); err != nil {
-			child.Wait()
-			t.Fatalf("round %d: the child said nothing: %v %s", round, err, complaint.String())
-		}
-		time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		child.Wait()
-		if complaint.Len() > 0 {
-			t.Fatalf("round %d: %s", round, complaint.String())
-		}
+		killChild(t, childFolder, w.folder, time.Duration(r.IntN(150))*time.Millisecond)
 		w.openStore()
 		w.open()
 		for i := range 6 {
