@@ -379,7 +379,7 @@ func (k *calibration) ask(record memory.Record) ([]hit, error) {
 	if err := t.open(); err != nil {
 		return nil, err
 	}
-	if err := t.runArms(); err != nil {
+	if err := t.runArms(false); err != nil {
 		return nil, err
 	}
 	hits, err := t.rank()

@@ -174,7 +174,7 @@ func (t *turn) recent() ([]memory.Record, error) {
 
 // search is every other recall.
 func (t *turn) search() ([]hit, error) {
-	if err := t.runArms(); err != nil {
+	if err := t.runArms(true); err != nil {
 		return nil, err
 	}
 	hits, err := t.rank()
@@ -194,37 +194,77 @@ func (t *turn) search() ([]hit, error) {
 	return t.reserve(t.cut(t.autocut(kept)))
 }
 
-// runArms asks every arm of the plan on this snapshot.
-func (t *turn) runArms() error {
-	for _, name := range t.arms {
-		q := t.question
-		if name == arm.VectorName {
-			if t.asked.reason != "" {
-				t.degrade(name, t.asked.reason, t.asked.detail)
-			}
-			if !t.asked.usable() {
-				continue
-			}
-			vectors, notes, err := t.c.models.vectors(t.view, q.Scope.Agent, t.asked)
-			if err != nil {
+// question is what one arm is asked, and what is to be said of that.
+type question struct {
+	arm   string
+	query *arm.Query // nil: nothing, it is left out
+	notes []Degradation
+}
+
+// runArms asks every arm of the plan on this snapshot, and the block arm where it
+// takes part. They run at the same time, since much of an arm's time is waiting for
+// the scanner; what they say is put together in the order of the plan.
+func (t *turn) runArms(blocks bool) error {
+	questions, err := t.questions()
+	if err != nil {
+		return err
+	}
+	results := make([]arm.Result, len(questions))
+	var calls []func() error
+	for i, q := range questions {
+		if q.query != nil {
+			calls = append(calls, func() (err error) {
+				results[i], err = t.c.arms[q.arm].Search(t.ctx, t.view, *q.query)
 				return err
-			}
-			t.vectors, t.degraded = vectors, append(t.degraded, notes...)
-			q.Vectors = vectors
-			if q.Floor, err = t.floor(); err != nil {
-				return err
-			}
+			})
 		}
-		result, err := t.c.arms[name].Search(t.ctx, t.view, q)
-		if err != nil {
-			return err
+	}
+	if blocks && t.wantsBlocks() {
+		calls = append(calls, t.searchBlocks)
+	}
+	if err := together(calls...); err != nil {
+		return err
+	}
+	for i, q := range questions {
+		t.degraded = append(t.degraded, q.notes...)
+		if q.query == nil {
+			continue
 		}
-		for _, d := range result.Degraded {
-			t.degrade(result.Arm, d.Reason, d.Detail)
+		for _, d := range results[i].Degraded {
+			t.degrade(results[i].Arm, d.Reason, d.Detail)
 		}
-		t.results = append(t.results, result)
+		t.results = append(t.results, results[i])
 	}
 	return nil
+}
+
+// questions are those of the plan's arms, in its order.
+func (t *turn) questions() ([]question, error) {
+	questions := make([]question, len(t.arms))
+	for i, name := range t.arms {
+		q := t.question
+		questions[i] = question{arm: name, query: &q}
+		if name != arm.VectorName {
+			continue
+		}
+		var notes []Degradation
+		if t.asked.reason != "" {
+			notes = append(notes, Degradation{Arm: name, Reason: t.asked.reason, Detail: t.asked.detail})
+		}
+		if !t.asked.usable() {
+			questions[i] = question{arm: name, notes: notes}
+			continue
+		}
+		vectors, more, err := t.c.models.vectors(t.view, q.Scope.Agent, t.asked)
+		if err != nil {
+			return nil, err
+		}
+		t.vectors, q.Vectors, questions[i].notes = vectors, vectors, append(notes, more...)
+		if q.Floor, err = t.floor(); err != nil {
+			return nil, err
+		}
+	}
+	return questions, nil
 }
 
 // rank fuses the arms, applies the prior and sorts, once (DECISIONS 23).

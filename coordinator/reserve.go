@@ -15,8 +15,8 @@ import (
 // none, and repeats none. Fewer records found are fewer rows; places that the
 // gate left empty stay empty.
 func (t *turn) reserve(kept []hit) ([]hit, error) {
-	if err := t.searchBlocks(); err != nil || t.blocks == nil {
-		return kept, err
+	if t.noteBlocks(); t.blocks == nil {
+		return kept, nil
 	}
 	taken := make(map[memory.Ref]bool, len(kept))
 	for _, h := range kept {
@@ -52,37 +52,41 @@ func (t *turn) reserve(kept []hit) ([]hit, error) {
 	return kept, nil
 }
 
-// searchBlocks asks the block arm, when the policy has one and the recall has
-// the vectors that the vector arm ranks with (BR-073, BR-131). How many rows are
-// wanted does not reach it.
+// wantsBlocks reports whether the block arm takes part: the policy has one, and the
+// recall has the vectors that the vector arm ranks with (BR-073, BR-131).
+func (t *turn) wantsBlocks() bool { return t.reservesBlocks() && len(t.vectors) > 0 }
+
+func (t *turn) reservesBlocks() bool {
+	return t.policy.BlockRetrieve && t.policy.BlockReserved > 0 && slices.Contains(t.arms, arm.VectorName)
+}
+
+// searchBlocks asks the block arm. How many rows are wanted does not reach it.
 func (t *turn) searchBlocks() error {
-	if !t.policy.BlockRetrieve || t.policy.BlockReserved == 0 || !slices.Contains(t.arms, arm.VectorName) {
-		return nil
-	}
-	if len(t.vectors) == 0 {
-		if t.asked.reason != "" {
-			t.degrade(arm.BlockName, t.asked.reason, "no reserved rows: "+t.asked.detail)
-		}
-		return nil
-	}
 	ranking, err := t.c.blocks.Search(t.ctx, t.view, arm.BlockSearch{
 		Scope: t.question.Scope, Vectors: t.vectors, SourceID: t.question.SourceID, Limits: t.policy.blockLimits(), Patient: t.question.Patient,
 	})
-	if err != nil {
-		return err
+	t.blocks = &ranking
+	return err
+}
+
+// noteBlocks says what the block arm could not do.
+func (t *turn) noteBlocks() {
+	if t.blocks == nil {
+		if t.reservesBlocks() && t.asked.reason != "" {
+			t.degrade(arm.BlockName, t.asked.reason, "no reserved rows: "+t.asked.detail)
+		}
+		return
 	}
-	for _, d := range ranking.Degraded {
+	for _, d := range t.blocks.Degraded {
 		t.degrade(arm.BlockName, d.Reason, d.Detail)
 	}
-	if ranking.Cut {
+	if t.blocks.Cut {
 		by := "the setting blocks.scan_cap says how many"
 		if t.policy.BlockScanCap == 0 {
 			by = "all are, through the scanner"
 		}
-		t.degrade(arm.BlockName, arm.ReasonScanCap, fmt.Sprintf("only the first %d blocks in scope were compared; %s", ranking.Scanned, by))
+		t.degrade(arm.BlockName, arm.ReasonScanCap, fmt.Sprintf("only the first %d blocks in scope were compared; %s", t.blocks.Scanned, by))
 	}
-	t.blocks = &ranking
-	return nil
 }
 
 // reservation is the reason of a reserved row.
