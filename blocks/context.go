@@ -35,7 +35,7 @@ func Context(text string, all []Block, hit, limit int) Quote {
 	if hit < 0 || hit >= len(all) || !utf8.ValidString(text) {
 		return Quote{}
 	}
-	g := grower{text: text, all: all, edges: edges(text)}
+	g := grower{text: text, all: all, scanner: newScanner(text)}
 	first, last := g.grow(hit, 0)
 	whole := memory.Span{Start: all[first].Start, End: all[last].End}
 	if limit <= 0 || whole.Len() <= limit {
@@ -49,9 +49,9 @@ func Context(text string, all []Block, hit, limit int) Quote {
 
 // grower grows one quotation.
 type grower struct {
-	text  string
-	all   []Block
-	edges []edge
+	text    string
+	all     []Block
+	scanner *scanner // goes as far as is asked
 	// The byte where block near starts: the others are found from there.
 	near, byte int
 }
@@ -92,8 +92,10 @@ func (g *grower) wantsAfter(i int) bool {
 // inside a clause and an undecided boundary start none.
 func (g *grower) sentence(i int) bool {
 	at := g.all[i].Start
-	k := sort.Search(len(g.edges), func(k int) bool { return g.edges[k].end >= at })
-	return k < len(g.edges) && g.edges[k].sure && g.edges[k].content <= at
+	g.scanner.scan(at)
+	edges := g.scanner.edges
+	k := sort.Search(len(edges), func(k int) bool { return edges[k].end >= at })
+	return k < len(edges) && edges[k].sure && edges[k].content <= at
 }
 
 // limits reports whether block i starts with a word that limits what precedes.

@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -219,13 +220,38 @@ func checkQuote(t fataler, text string, all []Block, hit, limit int) {
 		t.Fatalf("%+v is not made of whole blocks around %d", q, hit)
 	}
 	if q.Complete {
-		g := grower{text: text, all: all, edges: edges(text)}
+		g := grower{text: text, all: all, scanner: newScanner(text)}
 		if g.wantsBefore(first) || g.wantsAfter(last) {
 			t.Fatalf("%+v is called complete", q)
 		}
 	}
 	if more := Context(text, all, hit, limit+1+limit/3); more.Len() < q.Len() && all[hit].Len() <= limit {
 		t.Fatalf("limit %d shows %+v, a larger one %+v", limit, q, more)
+	}
+}
+
+// A quotation scans its text no further than it must: what is known by then are the
+// boundaries of the whole text up to there.
+//
+// BR-076
+func TestScanGoesAsFarAsAsked(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := texts(40).Draw(t, "text")
+		whole := edges(text)
+		at := rapid.SliceOfN(rapid.IntRange(0, memory.Len(text)), 1, 4).Draw(t, "at")
+		s := newScanner(text)
+		for _, to := range at {
+			s.scan(to)
+			n := len(s.edges)
+			if n == 0 || s.edges[n-1].end < to || !slices.Equal(s.edges, whole[:n]) {
+				t.Fatalf("as far as %d: %v, of %v", to, s.edges, whole)
+			}
+		}
+	})
+	text := strings.Repeat("The log is short. ", 100)
+	s := newScanner(text)
+	if s.scan(20); s.i > 60 {
+		t.Errorf("scanned %d bytes for what the first 40 say", s.i)
 	}
 }
 

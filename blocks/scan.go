@@ -40,6 +40,7 @@ type scanner struct {
 	held  []held // ordered by depth and by place
 	soft  []edge // undecided, ordered by place
 	known fences
+	over  bool // the end of the text was taken
 }
 
 // Enclosures without a mark of their own.
@@ -51,10 +52,26 @@ const (
 // edges returns the boundaries of a text that is valid UTF-8, in order. The last
 // one is the end of the text. They depend on the text alone.
 func edges(text string) []edge {
-	s := scanner{text: text, edges: make([]edge, 0, len(text)/48+1)}
+	s := newScanner(text)
+	s.scan(len(text) + 1)
+	return s.edges
+}
+
+func newScanner(text string) *scanner {
+	s := &scanner{text: text, edges: make([]edge, 0, len(text)/48+1)}
 	s.begin(s.known.look(text, 0))
-	for s.i < len(text) {
-		r, m, size := markAt(text, s.i)
+	return s
+}
+
+// scan goes on until an edge is known that ends at an index or behind it, or the text
+// is over. What is known then, more text does not change.
+func (s *scanner) scan(to int) {
+	for !s.over && (len(s.edges) == 0 || s.edges[len(s.edges)-1].end < to) {
+		if s.i == len(s.text) {
+			s.finish()
+			return
+		}
+		r, m, size := markAt(s.text, s.i)
 		switch m {
 		case plain:
 			s.i += size
@@ -76,11 +93,15 @@ func edges(text string) []edge {
 			s.toggle(r)
 		}
 	}
+}
+
+// finish takes the end of the text.
+func (s *scanner) finish() {
 	content := s.trimmed()
 	s.fits(content)
 	s.release()
 	s.emit(edge{content, s.n, true})
-	return s.edges
+	s.over = true
 }
 
 func (s *scanner) step(size int) {

@@ -168,14 +168,15 @@ func dependent(before, after string, quoted, broken bool) bool {
 	if !broken && ends(before, conditions) {
 		return true
 	}
+	fragment, reported := starts(after, fragments) > 0, quoted && !broken
+	if !fragment && !reported {
+		return false
+	}
 	clause := after
 	if end := strings.IndexAny(after, ".!?\n。！？"); end >= 0 {
 		clause = after[:end]
 	}
-	if starts(after, fragments) > 0 && !strings.ContainsAny(clause, ",、，") {
-		return true
-	}
-	return quoted && !broken && holds(prefix(clause, speechReach(clause)), speech)
+	return fragment && !strings.ContainsAny(clause, ",、，") || reported && holds(prefix(clause, speechReach(clause)), speech)
 }
 
 // speechReach is how many code points after a quotation its verb is looked for.
