@@ -180,10 +180,10 @@ func openPage(b []byte, name, suffix, mark string) (page, error) {
 	return p, nil
 }
 
-func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func checksumOn(crc uint32, b []byte) uint32 {
-	return crc32.Update(crc, crc32.MakeTable(crc32.Castagnoli), b)
-}
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+func checksumOn(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
 func padded(n int64) int64 { return (n + align - 1) / align * align }

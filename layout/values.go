@@ -250,5 +250,9 @@ func rowChecksum(number, slot uint32, b []byte) uint32 {
 	var place [8]byte
 	binary.LittleEndian.PutUint32(place[:], number)
 	binary.LittleEndian.PutUint32(place[4:], slot)
-	return checksumOn(checksum(place[:]), b)
+	crc := ^uint32(0)
+	for _, x := range place { // by hand: crc32 would have place on the heap, for each row
+		crc = castagnoli[byte(crc)^x] ^ crc>>8
+	}
+	return checksumOn(^crc, b)
 }

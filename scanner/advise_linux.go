@@ -41,6 +41,15 @@ func prefetch(mapped []byte, from, to int64) {
 	}
 }
 
+// majorFaults is how many pages this process had to wait for the disk for.
+func majorFaults() int64 {
+	var usage unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	return int64(usage.Majflt)
+}
+
 // anonymous is the memory of this process, in bytes, that no file stands behind.
 func anonymous() uint64 {
 	status, err := os.ReadFile("/proc/self/status")

@@ -98,12 +98,16 @@ func (p *pass) decide(ctx context.Context, m *model, candidates []candidate, f *
 		}
 		some := order[:min(n, len(order))]
 		order = order[len(some):]
-		places, err := m.vectorsOf(some)
-		if err != nil || places == nil {
+		vectors, places, err := m.vectorsOf(some)
+		if err != nil || vectors == nil {
 			return nil, err
 		}
-		for i, place := range places {
-			vector, err := place.get()
+		reading := lookAhead(places, paging{majorFaults, prefetch})
+		for i, vector := range vectors {
+			if vector == nil {
+				reading.before(i)
+				vector, err = places[i].vector()
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -122,85 +126,43 @@ func (p *pass) decide(ctx context.Context, m *model, candidates []candidate, f *
 	return best, nil
 }
 
-// vectorAt is where the vector of a candidate is: in a file, or in memory.
-type vectorAt struct {
-	file   *layout.Values
-	slot   uint32
-	vector []float32
-}
-
-// get reads the vector, and verifies it each time.
-func (v vectorAt) get() ([]float32, error) {
-	if v.file == nil {
-		return v.vector, nil
-	}
-	vector, err := v.file.Vector(v.slot)
+// vector reads a row of float32, and verifies it each time.
+func (p place) vector() ([]float32, error) {
+	vector, err := p.file.Vector(p.slot)
 	if err != nil {
-		return nil, inFile(v.file.Name(), err)
+		return nil, inFile(p.file.Name(), err)
 	}
 	return vector, nil
 }
 
-// vectorsOf finds the vectors of candidates and begins to read those in files: all
-// are asked for before the first is waited for. It returns nil when one has none.
-func (m *model) vectorsOf(candidates []candidate) ([]vectorAt, error) {
-	places := make([]vectorAt, len(candidates))
-	var ahead extent
+// vectorsOf finds the vectors of candidates that are in memory, and the places in
+// files of the others. It returns nil when a candidate has none.
+func (m *model) vectorsOf(candidates []candidate) (vectors [][]float32, places []place, err error) {
+	vectors, places = make([][]float32, len(candidates)), make([]place, len(candidates))
 	var seen []*layout.Values
 	for i, c := range candidates {
 		if c.in.segment == nil {
-			if places[i].vector = c.in.part.vectors[c.row]; places[i].vector == nil {
-				return nil, nil
+			if vectors[i] = c.in.part.vectors[c.row]; vectors[i] == nil {
+				return nil, nil, nil
 			}
 			continue
 		}
 		name := c.in.segment.Name()
 		at, err := c.in.segment.Pointer(c.row)
 		if err != nil {
-			return nil, inFile(name, err)
+			return nil, nil, inFile(name, err)
 		}
 		file := m.values[at.File]
 		if at == layout.NoPointer() || file == nil {
-			return nil, nil // lean, of an earlier version, or not published
+			return nil, nil, nil // lean, of an earlier version, or not published
 		}
 		if !file.Header().Floats || int(at.Slot) >= file.Header().Slots {
-			return nil, inFile(name, fmt.Errorf("%w: row %d points at slot %d of value file %d, which has no such vector", layout.ErrDamaged, c.row, at.Slot, at.File))
+			return nil, nil, inFile(name, fmt.Errorf("%w: row %d points at slot %d of value file %d, which has no such vector", layout.ErrDamaged, c.row, at.Slot, at.File))
 		}
-		if !slices.Contains(seen, file) {
-			seen = append(seen, file)
-			if err := file.Intact(); err != nil {
-				return nil, inFile(file.Name(), err)
-			}
+		if seen, err = intactOnce(seen, file); err != nil {
+			return nil, nil, err
 		}
-		places[i].file, places[i].slot = file, at.Slot
-		ahead.add(file, at.Slot)
+		places[i] = place{file, at.Slot}
 	}
-	ahead.read()
-	return places, nil
-}
-
-// extent is a stretch of a value file that is to be read ahead.
-type extent struct {
-	file     *layout.Values
-	from, to int64
-}
-
-// add widens the stretch by a slot, or begins another one where that is far away.
-func (e *extent) add(file *layout.Values, slot uint32) {
-	from, to := file.Extent(slot)
-	if e.file != file || from < e.from || from > e.to+nearBytes {
-		e.read()
-		*e = extent{file: file, from: from}
-	}
-	e.to = max(e.to, to)
-}
-
-// nearBytes is how far apart two rows are at most that are asked for together: they
-// are then on one page, or on two that follow one another.
-const nearBytes = 4 << 10
-
-func (e *extent) read() {
-	if e.file != nil {
-		prefetch(e.file.Mapped(), e.from, e.to)
-	}
+	return vectors, places, nil
 }

@@ -3,6 +3,7 @@ package scanner
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"recalld/layout"
 	scannerv1 "recalld/proto/recalld/scanner/v1"
@@ -35,13 +36,10 @@ func wireHits(hits []found) *scannerv1.Hits {
 }
 
 // rerank fills in the dot products and norms of rows. A row of a file is read
-// where its pointer says; all are asked for before the first is waited for.
+// where its pointer says.
 func (m *model) rerank(rows []found, hits *scannerv1.Hits, query []byte) error {
-	type place struct {
-		file *layout.Values
-		slot uint32
-	}
 	places := make([]place, len(rows))
+	var seen []*layout.Values
 	for i, f := range rows {
 		if f.target.segment == nil {
 			continue
@@ -60,10 +58,12 @@ func (m *model) rerank(rows []found, hits *scannerv1.Hits, query []byte) error {
 		if int(p.Slot) >= file.Header().Slots {
 			return inFile(f.target.segment.Name(), fmt.Errorf("%w: row %d points at slot %d of value file %d, which has %d", layout.ErrDamaged, f.row, p.Slot, p.File, file.Header().Slots))
 		}
+		if seen, err = intactOnce(seen, file); err != nil {
+			return err
+		}
 		places[i] = place{file, p.Slot}
-		from, to := file.Extent(p.Slot)
-		prefetch(file.Mapped(), from, to)
 	}
+	reading := lookAhead(places, paging{majorFaults, prefetch})
 	for i, f := range rows {
 		values := kernel.Values{Dims: m.source.Dims, Stride: m.source.Dims}
 		var row, norm uint32
@@ -71,9 +71,7 @@ func (m *model) rerank(rows []found, hits *scannerv1.Hits, query []byte) error {
 		case f.target.part != nil:
 			values.Data, row, norm = f.target.part.values, uint32(f.row), f.target.part.norms[f.row]
 		case p.file != nil:
-			if err := p.file.Intact(); err != nil {
-				return inFile(p.file.Name(), err)
-			}
+			reading.before(i)
 			n, err := p.file.Norm(p.slot)
 			if errors.Is(err, layout.ErrErased) {
 				continue
@@ -93,4 +91,15 @@ func (m *model) rerank(rows []found, hits *scannerv1.Hits, query []byte) error {
 		hits.Dots[i], hits.Norms[i] = dot[0], norm
 	}
 	return nil
+}
+
+// intactOnce looks at a file that was not seen yet.
+func intactOnce(seen []*layout.Values, file *layout.Values) ([]*layout.Values, error) {
+	if slices.Contains(seen, file) {
+		return seen, nil
+	}
+	if err := file.Intact(); err != nil {
+		return seen, inFile(file.Name(), err)
+	}
+	return append(seen, file), nil
 }

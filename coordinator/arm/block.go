@@ -142,7 +142,7 @@ func productsOf(view *sqlite.View, q BlockQuery, a BlockAnswer) ([]Product, erro
 		if len(v) != len(q.Values) || normOf(v) == 0 {
 			return nil, nil
 		}
-		products[i] = Product{Dot: dot8(q.Values, v), Norm: normOf(v)}
+		products[i] = productOf(q.Values, v)
 	}
 	return products, nil
 }
@@ -189,7 +189,7 @@ func Cosine8(a, b []byte) (cosine float64, ok bool) {
 	if len(a) != len(b) {
 		return 0, false
 	}
-	p, norm := Product{Dot: dot8(a, b), Norm: normOf(b)}, normOf(a)
+	p, norm := productOf(a, b), normOf(a)
 	if norm == 0 || p.Norm == 0 {
 		return 0, false
 	}
@@ -208,6 +208,18 @@ func dot8(a, b []byte) (dot int32) {
 		dot += int32(int8(a[i])) * int32(int8(b[i]))
 	}
 	return dot
+}
+
+// productOf is dot8 of a query and a row of one width, and normOf of the row, in one
+// pass.
+func productOf(query, row []byte) (p Product) {
+	row = row[:len(query)]
+	for i, x := range query {
+		y := int32(int8(row[i]))
+		p.Dot += int32(int8(x)) * y
+		p.Norm += y * y
+	}
+	return p
 }
 
 // normOf is a vector's inner product with itself.

@@ -14,12 +14,16 @@ func Best(m ModelVector, set sqlite.BlocksOf) (index int, ok bool) {
 		return 0, false
 	}
 	var best float64
+	norm := normOf(query)
 	for i, values := 0, set.Values; len(values) >= set.Dims; i++ {
-		cosine, embedded := Cosine8(query, values[:set.Dims])
-		if embedded && (!ok || cosine > best) {
+		p := productOf(query, values[:set.Dims])
+		values = values[set.Dims:]
+		if p.Norm == 0 {
+			continue
+		}
+		if cosine := p.cosine(norm); !ok || cosine > best {
 			index, best, ok = i, cosine, true
 		}
-		values = values[set.Dims:]
 	}
 	return index, ok
 }
