@@ -210,14 +210,25 @@ func (c *Coordinator) tidy(ctx context.Context) error {
 	if err := c.counters.flush(ctx); err != nil {
 		return err
 	}
-	stats, err := c.store.Stats(ctx)
+	oldest, last, err := c.changes(ctx)
 	if err != nil {
 		return err
 	}
-	if keep := min(stats.LastChange-keptChanges, c.sealed()-1); stats.OldestChange > 0 && stats.OldestChange <= keep-keptChanges {
+	if keep := min(last-keptChanges, c.sealed()-1); oldest > 0 && oldest <= keep-keptChanges {
 		return c.store.TrimChanges(ctx, keep)
 	}
 	return nil
+}
+
+// changes are the first and the last one in the log.
+func (c *Coordinator) changes(ctx context.Context) (oldest, last int64, err error) {
+	view, err := c.store.ViewRecords(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer view.Close()
+	oldest, err = view.OldestChange()
+	return oldest, view.Seq(), err
 }
 
 // Close stops the worker after the batch in hand, writes the counters and

@@ -98,8 +98,13 @@ type missingCursor struct{ episode, memory int64 }
 
 // EnqueueMissing queues up to limit records that have neither a vector of the
 // model nor a queue entry for it, and returns how many. Calls go on where the
-// last one stopped; 0 means that a whole pass found none.
+// last one stopped; 0 means that a whole pass found none, or that the counts of the
+// cells say there is none: a pass reads every record, and a file of many would do
+// little else.
 func (s *Store) EnqueueMissing(ctx context.Context, model int64, limit int) (n int, err error) {
+	if some, err := read(ctx, s, func(v *View) (bool, error) { return v.missesVectors(model) }); err != nil || !some {
+		return 0, err
+	}
 	err = s.write(ctx, func(t *tx) error {
 		return t.item(func() (err error) {
 			began := t.w.missing[model]
@@ -114,6 +119,18 @@ func (s *Store) EnqueueMissing(ctx context.Context, model int64, limit int) (n i
 		return 0, fmt.Errorf("queue records without a vector: %w", err)
 	}
 	return n, nil
+}
+
+// missesVectors reports whether there are more records than those that have a vector
+// of a model or wait for their first one.
+func (v *View) missesVectors(model int64) (some bool, err error) {
+	err = v.query(`SELECT coalesce(sum(CASE WHEN model = 0 THEN memories + episodes ELSE -memories - episodes END), 0) >
+		(SELECT count(*) FROM queue q WHERE q.model = ?1 AND NOT EXISTS (SELECT 1 FROM vector x WHERE x.key = (?1 << 41) + ((q.kind - 1) << 40) + q.parent))
+		FROM cell_stats WHERE model IN (0, ?1)`, []any{model}, func(r row) error {
+		some = r.int(0) != 0
+		return nil
+	})
+	return some, err
 }
 
 func (t *tx) enqueueMissing(model int64, limit int) (n int, err error) {

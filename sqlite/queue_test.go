@@ -162,6 +162,31 @@ func TestEnqueueMissing(t *testing.T) {
 	sound(t, s)
 }
 
+// Looking for records without a vector reads every record; the counts of the cells
+// say where that is in vain. Here they are made to lie.
+func TestEnqueueMissingGoesByCounts(t *testing.T) {
+	s, path := openStore(t, sqlite.Options{Clock: fixed})
+	ctx := context.Background()
+	m := model(t, s, 1)
+	enqueue := func(want int) {
+		t.Helper()
+		if n, err := s.EnqueueMissing(ctx, m, 10); err != nil || n != want {
+			t.Errorf("queued %d, %v, want %d", n, err, want)
+		}
+	}
+	enqueue(0)
+	embedded := sqlite.NewMemory{Cell: cell("a", "", ""), Content: "embedded", Vector: []float32{1}, Model: m}
+	store(t, s, embedded, sqlite.NewMemory{Cell: cell("a", "p", ""), Content: "ベクトルがまだない"}, sqlite.NewMemory{Cell: cell("b", "", ""), Content: "还没有向量"})
+	if _, err := s.StoreEpisodes(ctx, []sqlite.NewEpisode{{Cell: cell("b", "", ""), Summary: "e"}}); err != nil {
+		t.Fatal(err)
+	}
+	foreign(t, path, "UPDATE cell_stats SET memories = memories - 2, episodes = episodes - 1 WHERE model = 0 AND cell = (SELECT id FROM cell WHERE agent = 'b')")
+	enqueue(0)
+	foreign(t, path, "UPDATE cell_stats SET memories = memories + 2, episodes = episodes + 1 WHERE model = 0 AND cell = (SELECT id FROM cell WHERE agent = 'b')")
+	enqueue(3)
+	enqueue(0) // all others wait
+}
+
 // TestModels: one active model, cut-over by agent, probes as they were given.
 // DECISIONS 10
 func TestModels(t *testing.T) {
