@@ -2,6 +2,7 @@ package lexical
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
@@ -60,9 +61,33 @@ func (l *lane) fill(lo, hi uint32) error {
 	}
 	l.touched += int64(len(l.window) - n)
 	if parts > 1 {
-		slices.SortFunc(l.window[n:], func(a, b placed) int { return cmp.Compare(a.pos, b.pos) })
+		order(l.window[n:], lo)
 	}
 	return nil
+}
+
+// order sorts postings of different positions from lo on. A window has so few
+// positions that each posting can be put in its place.
+func order(postings []placed, lo uint32) {
+	if len(postings) < 16 {
+		slices.SortFunc(postings, func(a, b placed) int { return cmp.Compare(a.pos, b.pos) })
+		return
+	}
+	var there [(windowRows + 2*Reach + 63) / 64]uint64
+	var freq [64 * len(there)]uint32
+	for _, p := range postings {
+		i := p.pos - lo
+		there[i/64] |= 1 << (i % 64)
+		freq[i] = p.freq
+	}
+	n := 0
+	for w, word := range there {
+		for ; word != 0; word &= word - 1 {
+			i := uint32(64*w + bits.TrailingZeros64(word))
+			postings[n] = placed{lo + i, freq[i]}
+			n++
+		}
+	}
 }
 
 // next returns the lowest position at or behind lo that has a posting not yet

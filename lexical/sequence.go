@@ -28,40 +28,30 @@ type sequence struct {
 	bySource [][]run // the same, ascending by first and pos, per source
 	rows     uint32
 	length   uint64 // words in all live rows
+	// lengths and joined are what the sources say of each position, where the runs
+	// are so short that asking them again and again would take most of a search's
+	// time; else nil.
+	lengths []uint32
+	joined  []bool
 }
+
+// shortRun is how many rows a run has at least on average when the sources are asked.
+const shortRun = 1024
 
 // newSequence merges sources; dead[i] holds the deleted ordinals of sources[i]
 // and may be nil. No record is live in two sources.
 func newSequence(sources []source, dead []*roaring.Bitmap) *sequence {
-	q := &sequence{sources: sources, bySource: make([][]run, len(sources))}
-	next := make([]int, len(sources))
-	for {
-		// The source with the lowest key runs until the lowest key of the others.
-		best, other := -1, -1
-		var bestKey, otherKey rowKey
-		for i, s := range sources {
-			if next[i] == s.Rows() {
-				continue
-			}
-			k := s.key(next[i])
-			switch {
-			case best < 0 || compareKeys(k, bestKey) < 0:
-				other, otherKey = best, bestKey
-				best, bestKey = i, k
-			case other < 0 || compareKeys(k, otherKey) < 0:
-				other, otherKey = i, k
-			}
+	m := &merger{q: &sequence{sources: sources, bySource: make([][]run, len(sources))}, dead: dead}
+	at := make([]int, len(sources)) // sessions
+	for m.next(at) {
+		session := m.of[0].session
+		if len(m.of) == 1 {
+			m.appendLive(m.of[0].source, m.of[0].first, m.of[0].end, session)
+		} else {
+			m.mergeRows(session)
 		}
-		if best < 0 {
-			break
-		}
-		end := sources[best].Rows()
-		if other >= 0 {
-			end = gallop(sources[best], next[best], otherKey)
-		}
-		q.appendLive(best, next[best], end, dead[best])
-		next[best] = end
 	}
+	q := m.q
 	for i, s := range sources {
 		q.length += s.total()
 		if dead[i] == nil {
@@ -72,54 +62,147 @@ func newSequence(sources []source, dead []*roaring.Bitmap) *sequence {
 			q.length -= uint64(s.length(int(it.Next())))
 		}
 	}
+	if len(q.runs) > 1 && int(q.rows) < shortRun*len(q.runs) {
+		q.flatten()
+	}
 	return q
 }
 
-// gallop returns the first row from row on, at least row + 1, whose key is not
-// below the given one.
-func gallop(s source, row int, key rowKey) int {
+// merger makes a sequence, session by session: most are in one source alone, and
+// whole.
+type merger struct {
+	q    *sequence
+	dead []*roaring.Bitmap
+	of   []stretch // of one session, by source
+	last uint64    // session of the last row
+}
+
+// stretch is the rows of one session in one source.
+type stretch struct {
+	session    uint64
+	source     int
+	first, end int // ordinals
+}
+
+// next gathers the stretches of the lowest session that was not passed, of each
+// source the session at[source]; false when there is none.
+func (m *merger) next(at []int) bool {
+	m.of = m.of[:0]
+	for i, s := range m.q.sources {
+		if at[i] == s.sessions() {
+			continue
+		}
+		session := s.session(at[i])
+		if len(m.of) > 0 && session > m.of[0].session {
+			continue
+		}
+		if len(m.of) > 0 && session < m.of[0].session {
+			m.of = m.of[:0]
+		}
+		m.of = append(m.of, stretch{session: session, source: i})
+	}
+	for k := range m.of {
+		p := &m.of[k]
+		s := m.q.sources[p.source]
+		p.first, p.end = int(s.sessionFirst(at[p.source])), s.Rows()
+		if at[p.source]++; at[p.source] < s.sessions() {
+			p.end = int(s.sessionFirst(at[p.source]))
+		}
+	}
+	return len(m.of) > 0
+}
+
+// mergeRows appends the rows of a session that stands in several sources.
+func (m *merger) mergeRows(session uint64) {
+	for {
+		// The stretch with the lowest key runs until the lowest key of the others.
+		best, other := -1, -1
+		var bestKey, otherKey rowKey
+		for i, p := range m.of {
+			if p.first == p.end {
+				continue
+			}
+			k := m.q.sources[p.source].key(p.first)
+			switch {
+			case best < 0 || compareKeys(k, bestKey) < 0:
+				other, otherKey = best, bestKey
+				best, bestKey = i, k
+			case other < 0 || compareKeys(k, otherKey) < 0:
+				other, otherKey = i, k
+			}
+		}
+		if best < 0 {
+			return
+		}
+		p := &m.of[best]
+		end := p.end
+		if other >= 0 {
+			end = gallop(m.q.sources[p.source], p.first, p.end, otherKey)
+		}
+		m.appendLive(p.source, p.first, end, session)
+		p.first = end
+	}
+}
+
+// gallop returns the first row from row on, at least row + 1 and at most end, whose
+// key is not below the given one.
+func gallop(s source, row, end int, key rowKey) int {
 	step := 1
 	low := row
-	for low+step < s.Rows() && compareKeys(s.key(low+step), key) < 0 {
+	for low+step < end && compareKeys(s.key(low+step), key) < 0 {
 		low += step
 		step *= 2
 	}
-	high := min(low+step, s.Rows())
+	high := min(low+step, end)
 	return low + 1 + sort.Search(high-low-1, func(i int) bool { return compareKeys(s.key(low+1+i), key) >= 0 })
 }
 
 // appendLive appends the rows from first to end of one source without its dead.
-func (q *sequence) appendLive(source, first, end int, dead *roaring.Bitmap) {
-	if dead == nil {
-		q.append(source, first, end)
+func (m *merger) appendLive(source, first, end int, session uint64) {
+	if m.dead[source] == nil {
+		m.append(source, first, end, session)
 		return
 	}
-	it := dead.Iterator()
+	it := m.dead[source].Iterator()
 	it.AdvanceIfNeeded(uint32(first))
 	for it.HasNext() {
 		d := int(it.Next())
 		if d >= end {
 			break
 		}
-		q.append(source, first, d)
+		m.append(source, first, d, session)
 		first = d + 1
 	}
-	q.append(source, first, end)
+	m.append(source, first, end, session)
 }
 
-func (q *sequence) append(source, first, end int) {
+// append appends rows of one session, to the last run where they follow it.
+func (m *merger) append(source, first, end int, session uint64) {
 	if first >= end {
 		return
 	}
-	r := run{source: source, first: uint32(first), count: uint32(end - first), pos: q.rows}
-	if n := len(q.runs); n > 0 {
-		last := q.runs[n-1]
-		before := q.sources[last.source].key(int(last.first + last.count - 1))
-		r.joined = before.continues(q.sources[source].key(first))
+	q, n := m.q, uint32(end-first)
+	if last := len(q.runs) - 1; last >= 0 && q.runs[last].source == source && q.runs[last].first+q.runs[last].count == uint32(first) {
+		q.runs[last].count += n
+		own := q.bySource[source]
+		own[len(own)-1].count += n
+	} else {
+		r := run{source: source, first: uint32(first), count: n, pos: q.rows, joined: q.rows > 0 && session != 0 && session == m.last}
+		q.runs = append(q.runs, r)
+		q.bySource[source] = append(q.bySource[source], r)
 	}
-	q.runs = append(q.runs, r)
-	q.bySource[source] = append(q.bySource[source], r)
-	q.rows += r.count
+	q.rows += n
+	m.last = session
+}
+
+// flatten asks the sources once, for all rows.
+func (q *sequence) flatten() {
+	lengths, joined := make([]uint32, q.rows), make([]bool, q.rows)
+	for _, r := range q.runs {
+		q.sources[r.source].lengths(int(r.first), lengths[r.pos:r.end()], joined[r.pos:r.end()])
+		joined[r.pos] = r.joined
+	}
+	q.lengths, q.joined = lengths, joined
 }
 
 // at returns the index of the run that a position is in.

@@ -48,6 +48,12 @@ type termList struct {
 type source interface {
 	// Rows returns the number of ordinals.
 	Rows() int
+	// sessions returns the number of sessions, those without one being one; session
+	// and sessionFirst return the number that stands for one of them, ascending, and
+	// its first row.
+	sessions() int
+	session(i int) uint64
+	sessionFirst(i int) uint32
 	// key returns the key of a row.
 	key(row int) rowKey
 	// length returns the number of words of a row.

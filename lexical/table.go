@@ -26,6 +26,7 @@ type Table struct {
 
 	order []int32  // slots in the order of keys
 	rank  []uint32 // slot to ordinal
+	begin []int32  // ordinals of the first rows of sessions
 	sum   uint64   // of lengths
 }
 
@@ -174,8 +175,12 @@ func (t *Table) settle() {
 	}
 	t.order = append(merged, added...)
 	t.rank = slices.Grow(t.rank[:0], len(t.slots))[:len(t.slots)]
+	t.begin = t.begin[:0]
 	for i, at := range t.order {
 		t.rank[at] = uint32(i)
+		if i == 0 || t.slots[at].key.session != t.slots[t.order[i-1]].key.session {
+			t.begin = append(t.begin, int32(i))
+		}
 	}
 	if fresh {
 		t.transpose()
@@ -200,6 +205,12 @@ func (t *Table) transpose() {
 
 // Rows returns the number of rows.
 func (t *Table) Rows() int { return len(t.byID) }
+
+func (t *Table) sessions() int { return len(t.begin) }
+
+func (t *Table) session(i int) uint64 { return t.key(int(t.begin[i])).session }
+
+func (t *Table) sessionFirst(i int) uint32 { return uint32(t.begin[i]) }
 
 func (t *Table) key(row int) rowKey { return t.slots[t.order[row]].key }
 

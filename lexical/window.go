@@ -32,6 +32,12 @@ func (w *window) load(q *sequence, lo, n uint32) {
 	tail := w.index(to)
 	clear(w.length[tail:])
 	clear(w.joined[tail:])
+	if q.lengths != nil {
+		x := w.index(from)
+		copy(w.length[x:tail], q.lengths[from:to])
+		copy(w.joined[x:tail], q.joined[from:to])
+		return
+	}
 	for i := q.at(from); i < len(q.runs) && q.runs[i].pos < to; i++ {
 		r := q.runs[i]
 		a, b := max(from, r.pos), min(to, r.end())
