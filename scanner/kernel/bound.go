@@ -13,29 +13,25 @@ import (
 	"recalld/memory"
 )
 
-// BoundJob says what a [BoundScan] reads. Row and query stand for unit vectors v
-// and w of which int8 keeps x and y: v = Scale·x + d and w = QueryScale·y + e,
-// where the lengths of d and e are at most Error and QueryError. The cosine of v
+// BoundJob says what [BoundScans] reads. Row and query stand for unit vectors v
+// and w of which int8 keeps x and y: v = s·x + d and w = t·y + e, where s and t are
+// the Scale of each, and the lengths of d and e at most its Error. The cosine of v
 // and w is then
 //
-//	Scale · QueryScale · (x·y)   ±   Error + QueryError + Error · QueryError
+//	s · t · (x·y)   ±   |d| + |e| + |d| · |e|
 //
 // Error must cover the rounding of the cosines that decide in the end as well.
 type BoundJob struct {
-	Values     Values
-	From, To   int // rows
-	Live       Live
-	Scale      []float32
-	Error      []float32 // 0 or more; as Scale, one for each row of Values
-	Path       Path
-	Queries    []BoundQuery // of [BoundScans]: 1 to [MaxQueries]
-	Query      []byte       // this and what follows are the one query of [BoundScan]
-	K          int
-	QueryScale float64
-	QueryError float64
+	Values   Values
+	From, To int // rows
+	Live     Live
+	Scale    []float32
+	Error    []float32 // 0 or more; as Scale, one for each row of Values
+	Path     Path
+	Queries  []BoundQuery // 1 to [MaxQueries]
 }
 
-// BoundQuery is one question of [BoundScans], as a [BoundJob] explains it.
+// BoundQuery is one question of a [BoundJob].
 type BoundQuery struct {
 	Code  []byte // int8, as long as a row
 	K     int    // how many of the best rows will be wanted, 1 or more
@@ -50,22 +46,12 @@ type Candidate struct {
 	Least, Most float64 // between which the cosine lies
 }
 
-// BoundScan returns, in ascending order of rows, every live row of a range whose
-// cosine could be one of the K highest: those whose Most is not below the K-th
-// highest Least (DECISIONS 20). Rows that are all alike are all returned. It works
-// with so many goroutines and waits for them; the context is looked at between
-// tiles. What does not fit is a *[memory.FieldError].
-func BoundScan(ctx context.Context, job BoundJob, threads int) ([]Candidate, error) {
-	job.Queries = []BoundQuery{{Code: job.Query, K: job.K, Scale: job.QueryScale, Error: job.QueryError}}
-	all, err := BoundScans(ctx, job, threads)
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
-}
-
-// BoundScans returns for each of Queries what [BoundScan] does for it alone. The
-// rows are read once for all of them.
+// BoundScans returns for each query, in ascending order of rows, every live row of a
+// range whose cosine could be one of the K highest: those whose Most is not below the
+// K-th highest Least (DECISIONS 20). Rows that are all alike are all returned. The
+// rows are read once for all queries. It works with so many goroutines and waits for
+// them; the context is looked at between tiles. What does not fit is a
+// *[memory.FieldError].
 func BoundScans(ctx context.Context, job BoundJob, threads int) ([][]Candidate, error) {
 	if err := job.check(); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@
 // # int8
 //
 // [Values] are rows of signed bytes. [Values.Dots] and [Values.Norms] are for a
-// list of rows to re-rank (DECISIONS 22), [BoundScan] reads a range and keeps every
+// list of rows to re-rank (DECISIONS 22), [BoundScans] reads a range and keeps every
 // row that, within its error, could be among the best (DECISIONS 20); [BoundScans]
 // does so for several queries, and reads it once.
 //
