@@ -199,7 +199,7 @@ type ranking struct {
 
 func newRanking(r *scannerv1.RankRequest) *ranking {
 	k := int(r.GetK())
-	return &ranking{query: kernel.BoundQuery{Code: r.GetCode(), K: k, Scale: r.GetScale(), Error: r.GetError()}, finer: newFiner(r), found: shortlist{k: k}}
+	return &ranking{query: kernel.BoundQuery{Code: r.GetCode(), K: k, Scale: r.GetScale(), Error: r.GetError(), Floor: kernel.NewFloor()}, finer: newFiner(r), found: shortlist{k: k}}
 }
 
 // add takes what was found in a piece. In which order pieces come, and how rows are
@@ -217,7 +217,7 @@ func (r *ranking) add(t *ranked, found []kernel.Candidate) error {
 		r.found.candidates = append(r.found.candidates, candidate{ref, c.Least, c.Most, t, int(c.Row)})
 	}
 	if len(r.found.candidates) >= r.found.shortenAt {
-		r.found.shorten()
+		r.query.Floor.Lift(r.found.shorten())
 	}
 	return nil
 }
@@ -237,8 +237,10 @@ type shortlist struct {
 	shortenAt  int // this many
 }
 
-// shorten drops those that k others are certainly better than.
-func (l *shortlist) shorten() {
+// shorten drops those that k others are certainly better than, and returns what
+// these reach.
+func (l *shortlist) shorten() (floor float64) {
+	floor = math.Inf(-1)
 	if len(l.candidates) > l.k {
 		least := make([]float64, len(l.candidates))
 		for i, c := range l.candidates {
@@ -248,10 +250,11 @@ func (l *shortlist) shorten() {
 			}
 		}
 		slices.Sort(least)
-		floor := least[len(least)-l.k]
+		floor = least[len(least)-l.k]
 		l.candidates = slices.DeleteFunc(l.candidates, func(c candidate) bool { return c.most < floor })
 	}
-	l.shortenAt = max(4096, 2*len(l.candidates))
+	l.shortenAt = max(256, 2*len(l.candidates))
+	return floor
 }
 
 // wireRefs makes all messages in one piece: there can be many.

@@ -15,39 +15,40 @@ import (
 
 // BenchmarkRanksTogether reports what ranks that are released together take, all of
 // them, beside one alone in the same run: medians of the clock and of the processor,
-// and their ratios. Vectors are held where there are 100,000 records; of a million
+// their ratios, and that of the bytes of codes read. Vectors are held where there are 100,000 records; of a million
 // the answer is every record that could be among the 100 nearest.
 func BenchmarkRanksTogether(b *testing.B) {
 	for _, rows := range []int{100_000, 1_000_000} {
-		w := newWorld(b, 1, 256)
-		vw := &vectorWorld{world: w, truth: make(map[memory.Ref]vectorRecord)}
-		if rows == 100_000 {
-			vw.held = func() bool { return true }
-		}
-		random := func() vector {
-			v := make([]float32, w.dims)
-			for i := range v {
-				v[i] = float32(w.r.NormFloat64())
-			}
-			return codedVector(b, v)
-		}
-		records := make([]vectorRecord, rows)
-		for i := range records {
-			records[i] = vectorRecord{layout.Cell{Agent: 1}, memory.Ref{Kind: memory.KindMemory, ID: int64(i) + 1}, random()}
-			records[i].exact = nil
-		}
-		vw.addFile(records, nil)
-		records, vw.truth = nil, nil
-		w.doPublish()
-		var requests []*scannerv1.RankRequest
-		for range 8 {
-			v := random()
-			requests = append(requests, &scannerv1.RankRequest{Model: modelNumber, Scope: &scannerv1.Scope{Agent: 1}, Code: v.code, Scale: float64(v.scale), Error: float64(v.bound), Vector: v.floats, K: 100})
-		}
 		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
-			clock, processor := make(map[int][]time.Duration), make(map[int][]time.Duration)
+			w := newWorld(b, 1, 256)
+			vw := &vectorWorld{world: w, truth: make(map[memory.Ref]vectorRecord)}
+			if rows == 100_000 {
+				vw.held = func() bool { return true }
+			}
+			random := func() vector {
+				v := make([]float32, w.dims)
+				for i := range v {
+					v[i] = float32(w.r.NormFloat64())
+				}
+				return codedVector(b, v)
+			}
+			records := make([]vectorRecord, rows)
+			for i := range records {
+				records[i] = vectorRecord{layout.Cell{Agent: 1}, memory.Ref{Kind: memory.KindMemory, ID: int64(i) + 1}, random()}
+				records[i].exact = nil
+			}
+			vw.addFile(records, nil)
+			records, vw.truth = nil, nil
+			w.doPublish()
+			var requests []*scannerv1.RankRequest
+			for range 8 {
+				v := random()
+				requests = append(requests, &scannerv1.RankRequest{Model: modelNumber, Scope: &scannerv1.Scope{Agent: 1}, Code: v.code, Scale: float64(v.scale), Error: float64(v.bound), Vector: v.floats, K: 100})
+			}
+			clock, processor, read := make(map[int][]time.Duration), make(map[int][]time.Duration), make(map[int]uint64)
 			for i := 0; b.Loop(); i++ {
 				for _, n := range []int{1, 4, 8} {
+					bytes := w.server.passes.bytes.Load()
 					used, start := processorTime(b), time.Now()
 					var wait sync.WaitGroup
 					for j := range n {
@@ -59,6 +60,7 @@ func BenchmarkRanksTogether(b *testing.B) {
 					}
 					wait.Wait()
 					clock[n], processor[n] = append(clock[n], time.Since(start)), append(processor[n], processorTime(b)-used)
+					read[n] += w.server.passes.bytes.Load() - bytes
 				}
 			}
 			median := func(all []time.Duration) float64 {
@@ -72,6 +74,7 @@ func BenchmarkRanksTogether(b *testing.B) {
 			for _, n := range []int{4, 8} {
 				b.ReportMetric(median(clock[n])/median(clock[1]), fmt.Sprintf("×alone-of-%d", n))
 				b.ReportMetric(median(processor[n])/median(processor[1]), fmt.Sprintf("×alone-cpu-of-%d", n))
+				b.ReportMetric(float64(read[n])/float64(read[1]), fmt.Sprintf("×alone-bytes-of-%d", n))
 			}
 		})
 	}
