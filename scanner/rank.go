@@ -145,7 +145,7 @@ func (t *ranked) leg(p *pass, from, to int, ranks []*asked) (rows int, err error
 	for _, a := range ranks {
 		job.Queries = append(job.Queries, a.rank.query)
 	}
-	piece := max(1, turnBytes/t.rowBytes())
+	piece := max(1, int(p.turns.quantum)/t.rowBytes())
 	var next, read atomic.Int64
 	err = p.together(context.Background(), (to-from+piece-1)/piece, func(_, idle context.Context, r *reading) error { // ended by stop
 		for {

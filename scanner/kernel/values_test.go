@@ -275,6 +275,51 @@ func TestBoundScansAnswerEachQuery(t *testing.T) {
 	}
 }
 
+// DECISIONS 20: parts of the rows that share a floor give together every row that
+// could be among the best of all, and none that what came before is known to beat.
+func TestPartsShareAFloor(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	vectors, v, scale, errs := quantised(r, 1500, 17)
+	code, s, e := quantise(vectors[100]) // of the first part
+	job := BoundJob{Values: v, To: 1500, Scale: scale, Error: errs}
+	q := BoundQuery{Code: code, Scale: s, Error: e, K: 5}
+	want := bounded(job, q)
+	for _, job.Path = range Paths() {
+		q.Floor = NewFloor()
+		job.Queries = []BoundQuery{q}
+		var got []Candidate
+		floor := math.Inf(-1)
+		for _, job.From = range []int{0, 500, 1000} {
+			job.To = job.From + 500
+			part, err := BoundScans(context.Background(), job, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range part[0] {
+				if c.Most < floor {
+					t.Errorf("%s: row %d reaches %g, below %g", job.Path, c.Row, c.Most, floor)
+				}
+			}
+			got = append(got, part[0]...)
+			least := make([]float64, len(got))
+			for i, c := range got {
+				least[i] = c.Least
+			}
+			slices.Sort(least)
+			floor = least[len(least)-q.K]
+			q.Floor.Lift(floor)
+		}
+		got = slices.DeleteFunc(got, func(c Candidate) bool { return c.Most < floor })
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", job.Path, got, want)
+		}
+		q.Floor.Lift(-2)
+		if q.Floor.load() != floor {
+			t.Errorf("%s: the floor is %g, not %g", job.Path, q.Floor.load(), floor)
+		}
+	}
+}
+
 // bounded is the definition of a bound scan.
 func bounded(job BoundJob, q BoundQuery) []Candidate {
 	var all []Candidate
