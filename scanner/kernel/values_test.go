@@ -282,7 +282,7 @@ func TestPartsShareAFloor(t *testing.T) {
 	vectors, v, scale, errs := quantised(r, 1500, 17)
 	code, s, e := quantise(vectors[100]) // of the first part
 	job := BoundJob{Values: v, To: 1500, Scale: scale, Error: errs}
-	q := BoundQuery{Code: code, Scale: s, Error: e, K: 5}
+	q := BoundQuery{Code: code, Scale: s, Error: e, K: 1}
 	want := bounded(job, q)
 	for _, job.Path = range Paths() {
 		q.Floor = NewFloor()
