@@ -77,6 +77,26 @@ func (f *finer) tighten(t *ranked, scale float64, found []kernel.Candidate) erro
 	return nil
 }
 
+// decide is that of a reading, in a turn of its own and in the lane of the rank's
+// pass: what one rank reads now, no other one does.
+func (p *passes) decide(ctx context.Context, m *model, candidates []candidate, f *finer, r *scannerv1.RankRequest) ([]memory.Candidate, error) {
+	if r.GetBatch() {
+		select {
+		case p.lane <- struct{}{}:
+			defer func() { <-p.lane }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	turn, err := p.turns.take(ctx, r.GetScope().GetAgent(), r.GetBatch())
+	if err != nil {
+		return nil, err
+	}
+	read := reading{turn: turn}
+	defer read.end()
+	return read.decide(ctx, m, candidates, f, r)
+}
+
 // decideRows is how many vectors are read at first, or k if that is more.
 const decideRows = 256
 
@@ -85,7 +105,7 @@ const decideRows = 256
 // needed has none here, or a product that is no number: whoever asked decides then.
 // Those that could be nearest are read first, until no other one can be among the
 // best.
-func (p *pass) decide(ctx context.Context, m *model, candidates []candidate, f *finer, r *scannerv1.RankRequest) ([]memory.Candidate, error) {
+func (read *reading) decide(ctx context.Context, m *model, candidates []candidate, f *finer, r *scannerv1.RankRequest) ([]memory.Candidate, error) {
 	order := slices.Clone(candidates)
 	slices.SortFunc(order, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.most, a.most), memory.CompareRefs(a.ref, b.ref))
@@ -116,7 +136,7 @@ func (p *pass) decide(ctx context.Context, m *model, candidates []candidate, f *
 				return nil, nil
 			}
 			best = append(best, memory.Candidate{Ref: some[i].ref, Key: key})
-			if err := p.add(ctx, int64(4*len(vector))); err != nil {
+			if err := read.add(ctx, int64(4*len(vector))); err != nil {
 				return nil, err
 			}
 		}

@@ -32,7 +32,7 @@ func compareFound(a, b found) int {
 // best is what one query found so far.
 type best struct{ rows, parents []found }
 
-// pass compares the queries of scans with ranges of rows.
+// pass compares the queries of scans or ranks with stretches of rows.
 type pass struct {
 	turns   *turns
 	agent   uint64
@@ -70,11 +70,9 @@ func (r *reading) end() {
 	}
 }
 
-// leg goes over rows [from, to) of a range for up to [kernel.MaxQueries] queries
-// of scans, adds to their answers, and returns how many rows it got to before it
-// was to stop. What a scan knows already limits it: rows farther away than the
-// last of enough are of no use.
-func (p *pass) leg(t *target, from, to int, scans []*asked) (rows int, err error) {
+// leg is that of a [stretch], for scans. What a scan knows already limits it: rows
+// farther away than the last of enough are of no use.
+func (t *target) leg(p *pass, from, to int, scans []*asked) (rows int, err error) {
 	ctx := context.Background() // ended by stop
 	if t.segment != nil {
 		verified, err := t.segment.verifyUntil(ctx, layout.Range{From: from, To: to}, &p.reading, p.stop)
@@ -98,7 +96,7 @@ func (p *pass) leg(t *target, from, to int, scans []*asked) (rows int, err error
 	if err != nil {
 		return 0, err
 	}
-	width := int64(t.matrix.Bits / 8)
+	width := int64(t.rowBytes())
 	var read atomic.Int64
 	tiles := (to - from + kernel.TileRows - 1) / kernel.TileRows
 	err = p.together(ctx, tiles, func(_, idle context.Context, r *reading) error {

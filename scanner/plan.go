@@ -11,7 +11,18 @@ import (
 	"recalld/scanner/kernel"
 )
 
-// target is one range of rows of a file or of a part of the delta.
+// stretch is a range of rows of a file or of a part of the delta: blocks or record
+// vectors.
+type stretch interface {
+	span() (from, to int)
+	rowBytes() int // of codes
+	// leg goes over rows [from, to) for scans or ranks of at most
+	// [kernel.MaxQueries] queries, adds to what they found, and returns how many rows
+	// it got to before the pass was to stop.
+	leg(p *pass, from, to int, all []*asked) (rows int, err error)
+}
+
+// target is a stretch of blocks.
 type target struct {
 	matrix   kernel.Matrix
 	from, to int
@@ -23,10 +34,21 @@ type target struct {
 	part     *part
 }
 
-// plan is what scans of one scope go over, in one state.
+func (t *target) span() (from, to int) { return t.from, t.to }
+
+func (t *target) rowBytes() int { return t.matrix.Bits / 8 }
+
+// plan is what scans or ranks of one scope go over, in one state.
 type plan struct {
-	targets       []*target
-	scanned, read uint64 // rows that take part, and all rows of the ranges
+	stretches     []stretch
+	scanned, read uint64 // rows that take part, and all rows of the stretches
+}
+
+func (p *plan) add(t stretch, live kernel.Live) {
+	from, to := t.span()
+	p.stretches = append(p.stretches, t)
+	p.scanned += uint64(countLive(live, from, to))
+	p.read += uint64(to - from)
 }
 
 // over reports whether that is more than a request wants compared.
@@ -51,8 +73,8 @@ func intact(segments []*segment) error {
 	return nil
 }
 
-// plan finds the ranges. Their codes are not verified yet.
-func (m *model) plan(of rowsOf) (*plan, error) {
+// blockPlan finds the ranges of blocks. Their codes are not verified yet.
+func (m *model) blockPlan(of rowsOf) (*plan, error) {
 	p := &plan{}
 	width := 8 * m.stride()
 	for _, g := range m.segments {
@@ -69,18 +91,15 @@ func (m *model) plan(of rowsOf) (*plan, error) {
 			if one {
 				precedes = nil // the order of rows
 			}
-			p.targets = append(p.targets, &target{matrix: kernel.Matrix{Bits: width, Codes: g.Codes()}, from: r.From, to: r.To,
-				live: live, records: table, precedes: precedes, at: table.At, segment: g})
+			p.add(&target{matrix: kernel.Matrix{Bits: width, Codes: g.Codes()}, from: r.From, to: r.To,
+				live: live, records: table, precedes: precedes, at: table.At, segment: g}, live)
 		}
 	}
 	within(m.delta, of.scope, func(d *part) {
-		p.targets = append(p.targets, &target{matrix: kernel.Matrix{Bits: width, Codes: d.codes}, to: d.rows(),
-			live: d.rowsOf(of), records: d.starts, precedes: d.precedes, at: d.at, part: d})
+		live := d.rowsOf(of)
+		p.add(&target{matrix: kernel.Matrix{Bits: width, Codes: d.codes}, to: d.rows(),
+			live: live, records: d.starts, precedes: d.precedes, at: d.at, part: d}, live)
 	})
-	for _, t := range p.targets {
-		p.scanned += uint64(countLive(t.live, t.from, t.to))
-		p.read += uint64(t.to - t.from)
-	}
 	return p, nil
 }
 

@@ -1,10 +1,10 @@
 package scanner
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"recalld/layout"
@@ -17,17 +17,20 @@ import (
 // is that hardly any two can be told apart by their codes.
 const maxCandidates = 1_000_000
 
-// ranked is a range of record vectors of a file or of a part of the delta.
+// ranked is a stretch of record vectors.
 type ranked struct {
-	values        kernel.Values
-	scale, bound  []float32
-	from, to      int
-	live          kernel.Live
-	at            func(row int) (memory.Ref, int)
-	segment       *segment // nil: delta
-	part          *vectors // of the delta, else nil
-	first, pieces int      // number of its first piece, and how many it has
+	values       kernel.Values
+	scale, bound []float32
+	from, to     int
+	live         kernel.Live
+	at           func(row int) (memory.Ref, int)
+	segment      *segment // nil: delta
+	part         *vectors // of the delta, else nil
 }
+
+func (t *ranked) span() (from, to int) { return t.from, t.to }
+
+func (t *ranked) rowBytes() int { return t.values.Dims }
 
 // candidate is a record that could be one of the best, and where it stands.
 type candidate struct {
@@ -59,40 +62,21 @@ func (s *Server) rank(ctx context.Context, st *state, r *scannerv1.RankRequest) 
 	if err := m.checkRank(r); err != nil {
 		return nil, err
 	}
-	if err := intact(m.records); err != nil {
+	a := &asked{ctx: ctx, rank: newRanking(r), done: make(chan struct{})}
+	if err := s.passes.ask(a, st, r.GetModel(), of, r.GetBatch()); err != nil {
 		return nil, err
 	}
-	ranges, err := m.rankedRows(of)
-	if err != nil {
-		return nil, err
-	}
-	reply := &scannerv1.RankReply{State: st.wire()}
-	var read uint64
-	for _, t := range ranges {
-		reply.RowsScanned += uint64(countLive(t.live, t.from, t.to))
-		read += uint64(t.to - t.from)
-	}
-	p := &pass{turns: s.passes.turns, agent: of.scope.Agent, batch: r.GetBatch(), threads: s.passes.threads}
-	if r.GetBatch() {
-		p.threads = 1
-		select {
-		case s.passes.lane <- struct{}{}:
-			defer func() { <-s.passes.lane }()
-		case <-ctx.Done():
-			return nil, ctx.Err()
+	reply := &scannerv1.RankReply{State: st.wire(), RowsScanned: a.plan.scanned}
+	candidates := a.rank.ordered()
+	if f := a.rank.finer; f != nil && len(candidates) > 0 && len(candidates) <= maxCandidates {
+		decided, err := s.passes.decide(ctx, m, candidates, f, r)
+		if err != nil {
+			return nil, err
 		}
-	}
-	start := s.passes.clock()
-	candidates, decided, err := p.nearest(ctx, m, ranges, r)
-	if err != nil {
-		return nil, err
-	}
-	s.passes.passed.Add(1)
-	s.passes.nanoseconds.Add(uint64(max(0, s.passes.clock().Sub(start))))
-	s.passes.bytes.Add(read * uint64(m.source.Dims))
-	if decided != nil {
-		reply.Refs, reply.Scores = wireScored(decided)
-		return reply, nil
+		if decided != nil {
+			reply.Refs, reply.Scores = wireScored(decided)
+			return reply, nil
+		}
 	}
 	most := uint64(maxCandidates)
 	if r.GetMost() > 0 {
@@ -134,134 +118,129 @@ const maxScale = 1e6
 
 func reasonable(x float64) bool { return x >= 0 && x <= maxScale }
 
-// rankedRows finds the ranges, not verified yet, and cuts them into pieces of a
-// turn each.
-func (m *model) rankedRows(of rowsOf) (ranges []*ranked, err error) {
+// recordPlan finds the ranges of record vectors, which are not verified yet.
+func (m *model) recordPlan(of rowsOf) (*plan, error) {
+	p := &plan{}
 	for _, g := range m.records {
-		found, table, live, err := g.rowsOf(of)
+		ranges, table, live, err := g.rowsOf(of)
 		if err != nil {
 			return nil, inFile(g.Name(), err)
 		}
-		for _, r := range found {
-			ranges = append(ranges, &ranked{values: kernel.Values{Dims: m.source.Dims, Stride: g.RowBytes(), Data: g.Codes()}, scale: g.Scales(), bound: g.Bounds(),
-				from: r.From, to: r.To, live: live, at: table.At, segment: g})
+		for _, r := range ranges {
+			p.add(&ranked{values: kernel.Values{Dims: m.source.Dims, Stride: g.RowBytes(), Data: g.Codes()}, scale: g.Scales(), bound: g.Bounds(),
+				from: r.From, to: r.To, live: live, at: table.At, segment: g}, live)
 		}
 	}
 	within(m.vectors, of.scope, func(d *vectors) {
-		ranges = append(ranges, &ranked{values: kernel.Values{Dims: m.source.Dims, Stride: m.source.Dims, Data: d.codes}, scale: d.scales, bound: d.bounds,
-			to: len(d.refs), live: d.rowsOf(of), at: d.at, part: d})
+		live := d.rowsOf(of)
+		p.add(&ranked{values: kernel.Values{Dims: m.source.Dims, Stride: m.source.Dims, Data: d.codes}, scale: d.scales, bound: d.bounds,
+			to: len(d.refs), live: live, at: d.at, part: d}, live)
 	})
-	pieces := 0
-	for _, t := range ranges {
-		t.first, t.pieces = pieces, (t.to-t.from+t.rowsOfAPiece()-1)/t.rowsOfAPiece()
-		pieces += t.pieces
-	}
-	return ranges, nil
+	return p, nil
 }
 
-func (t *ranked) rowsOfAPiece() int { return max(1, turnBytes/t.values.Dims) }
-
-// piece is the rows [from, to) of its number.
-func (t *ranked) piece(number int) (from, to int) {
-	from = t.from + (number-t.first)*t.rowsOfAPiece()
-	return from, min(from+t.rowsOfAPiece(), t.to)
-}
-
-// nearest returns the records that could be among the k best of all ranges, in the
-// order of records, and the k best of these when their vectors decide, else nil.
-func (p *pass) nearest(ctx context.Context, m *model, ranges []*ranked, r *scannerv1.RankRequest) (could []candidate, best []memory.Candidate, err error) {
-	if len(ranges) == 0 {
-		return nil, nil, nil
+// leg is that of a [stretch], for ranks, in pieces of a turn each.
+func (t *ranked) leg(p *pass, from, to int, ranks []*asked) (rows int, err error) {
+	job := kernel.BoundJob{Values: t.values, Live: t.live, Scale: t.scale, Error: t.bound, Path: kernel.Best()}
+	for _, a := range ranks {
+		job.Queries = append(job.Queries, a.rank.query)
 	}
-	if p.turn, err = p.turns.take(ctx, p.agent, p.batch); err != nil {
-		return nil, nil, err
-	}
-	defer p.end()
-	f := newFiner(r)
-	if could, err = p.rank(ctx, ranges, r, f); err != nil || f == nil || len(could) > maxCandidates {
-		return could, nil, err
-	}
-	best, err = p.decide(ctx, m, could, f, r)
-	return could, best, err
-}
-
-// rank returns the records that could be among the k best of all ranges, in the
-// order of records. f may be nil.
-func (p *pass) rank(ctx context.Context, ranges []*ranked, r *scannerv1.RankRequest, f *finer) ([]candidate, error) {
-	last := ranges[len(ranges)-1]
-	pieces := last.first + last.pieces
-	var next atomic.Int64
-	lists := make(chan *shortlist, p.threads)
-	err := p.together(ctx, pieces, func(ctx, idle context.Context, read *reading) error {
-		list := &shortlist{k: int(r.GetK())}
-		lists <- list
+	piece := max(1, int(p.turns.quantum)/t.rowBytes())
+	var next, read atomic.Int64
+	err = p.together(context.Background(), (to-from+piece-1)/piece, func(_, idle context.Context, r *reading) error { // ended by stop
 		for {
-			number := int(next.Add(1)) - 1
-			if number >= pieces {
+			job := job
+			job.From = from + (int(next.Add(1))-1)*piece
+			if job.From >= to {
 				return nil
 			}
-			i, found := slices.BinarySearchFunc(ranges, number, func(t *ranked, n int) int { return cmp.Compare(t.first, n) })
-			if !found {
-				i--
-			}
-			from, to := ranges[i].piece(number)
-			if err := ranges[i].rank(ctx, from, to, r, f, list, read); err != nil {
+			job.To = min(job.From+piece, to)
+			if err := t.compare(job, ranks, r); err != nil {
 				return err
 			}
-			if err := read.add(idle, int64(to-from)*int64(ranges[i].values.Dims)); err != nil {
+			n := int64(job.To - job.From)
+			read.Add(n)
+			if err := r.add(idle, n*int64(t.rowBytes())); err != nil || p.stop.Load() {
 				return err
 			}
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	close(lists)
-	all := &shortlist{k: int(r.GetK())}
-	for list := range lists {
-		all.candidates = append(all.candidates, list.candidates...)
-	}
-	all.shorten()
-	slices.SortFunc(all.candidates, func(a, b candidate) int { return memory.CompareRefs(a.ref, b.ref) })
-	return all.candidates, nil
+	return int(read.Load()), err
 }
 
-// rank adds the candidates of a piece.
-func (t *ranked) rank(ctx context.Context, from, to int, r *scannerv1.RankRequest, f *finer, list *shortlist, read *reading) error {
+// compare adds the candidates of a piece to each rank.
+func (t *ranked) compare(piece kernel.BoundJob, ranks []*asked, read *reading) error {
+	ctx := context.Background() // a piece is gone over whole
 	if t.segment != nil {
-		if err := t.segment.verify(ctx, layout.Range{From: from, To: to}, read); err != nil {
+		if err := t.segment.verify(ctx, layout.Range{From: piece.From, To: piece.To}, read); err != nil {
 			return err
 		}
 	}
-	found, err := kernel.BoundScan(ctx, kernel.BoundJob{Values: t.values, From: from, To: to, Live: t.live, Query: r.GetCode(), K: list.k,
-		Scale: t.scale, Error: t.bound, QueryScale: r.GetScale(), QueryError: r.GetError(), Path: kernel.Best()}, 1)
+	all, err := kernel.BoundScans(ctx, piece, 1)
 	if err != nil {
 		return err
 	}
-	if f != nil {
-		if err := f.tighten(t, r.GetScale(), found); err != nil {
+	for i, a := range ranks {
+		if err := a.rank.add(t, all[i]); err != nil {
 			return err
 		}
-	}
-	for _, c := range found {
-		ref, _ := t.at(int(c.Row))
-		list.candidates = append(list.candidates, candidate{ref, c.Least, c.Most, t, int(c.Row)})
-	}
-	if len(list.candidates) >= list.shortenAt {
-		list.shorten()
 	}
 	return nil
 }
 
-// shortlist is the candidates of some pieces.
+// ranking is what a rank looks for, and what it has found.
+type ranking struct {
+	query kernel.BoundQuery
+	finer *finer // may be nil
+
+	mu    sync.Mutex
+	found shortlist
+}
+
+func newRanking(r *scannerv1.RankRequest) *ranking {
+	k := int(r.GetK())
+	return &ranking{query: kernel.BoundQuery{Code: r.GetCode(), K: k, Scale: r.GetScale(), Error: r.GetError(), Floor: kernel.NewFloor()}, finer: newFiner(r), found: shortlist{k: k}}
+}
+
+// add takes what was found in a piece. In which order pieces come, and how rows are
+// cut into them, changes nothing: what is dropped is certainly not among the k best.
+func (r *ranking) add(t *ranked, found []kernel.Candidate) error {
+	if r.finer != nil {
+		if err := r.finer.tighten(t, r.query.Scale, found); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range found {
+		ref, _ := t.at(int(c.Row))
+		r.found.candidates = append(r.found.candidates, candidate{ref, c.Least, c.Most, t, int(c.Row)})
+	}
+	if len(r.found.candidates) >= r.found.shortenAt {
+		r.query.Floor.Lift(r.found.shorten())
+	}
+	return nil
+}
+
+// ordered returns the records that could be among the k best, in the order of
+// records.
+func (r *ranking) ordered() []candidate {
+	r.found.shorten()
+	slices.SortFunc(r.found.candidates, func(a, b candidate) int { return memory.CompareRefs(a.ref, b.ref) })
+	return r.found.candidates
+}
+
+// shortlist is the candidates that are known.
 type shortlist struct {
 	k          int
 	candidates []candidate
 	shortenAt  int // this many
 }
 
-// shorten drops those that k others are certainly better than.
-func (l *shortlist) shorten() {
+// shorten drops those that k others are certainly better than, and returns what
+// these reach.
+func (l *shortlist) shorten() (floor float64) {
+	floor = math.Inf(-1)
 	if len(l.candidates) > l.k {
 		least := make([]float64, len(l.candidates))
 		for i, c := range l.candidates {
@@ -271,10 +250,11 @@ func (l *shortlist) shorten() {
 			}
 		}
 		slices.Sort(least)
-		floor := least[len(least)-l.k]
+		floor = least[len(least)-l.k]
 		l.candidates = slices.DeleteFunc(l.candidates, func(c candidate) bool { return c.most < floor })
 	}
-	l.shortenAt = max(4096, 2*len(l.candidates))
+	l.shortenAt = max(256, 2*len(l.candidates))
+	return floor
 }
 
 // wireRefs makes all messages in one piece: there can be many.

@@ -11,10 +11,10 @@ import (
 	"recalld/scanner/kernel"
 )
 
-// passes lets scans that go over the same rows share the reading. The first one
-// starts at once. Those that come while it reads join at the next tile, read on to
-// the end with it, and then what they missed at the beginning: each goes once
-// around, and what two of them have in common is read once.
+// passes lets scans that go over the same rows share the reading, and ranks as
+// well. The first one starts at once. Those that come while it reads join at the next
+// tile or piece, read on to the end with it, and then what they missed at the
+// beginning: each goes once around, and what two of them have in common is read once.
 type passes struct {
 	turns   *turns
 	threads int
@@ -30,8 +30,8 @@ type passes struct {
 	passed, shared, nanoseconds, bytes atomic.Uint64
 }
 
-// passKey is what scans that can share have in common, but for the records that
-// take part.
+// passKey is what scans, or ranks, that can share have in common, but for the records
+// that take part.
 type passKey struct {
 	state              *state
 	model              int64
@@ -40,9 +40,10 @@ type passKey struct {
 	inProject, inClass bool // whether a project is given; whether only some records take part
 	perParent          int
 	batch              bool
+	ranks              bool // whether they read record vectors: ranks, not scans
 }
 
-// group is the scans that share the reading, and exists while there are any.
+// group is the scans or ranks that share the reading, and exists while there are any.
 type group struct {
 	key     passKey
 	of      rowsOf
@@ -52,18 +53,27 @@ type group struct {
 	changed atomic.Bool // whether somebody came or went: go no further than this tile
 }
 
-// asked is one scan.
+// asked is one scan or rank.
 type asked struct {
 	ctx     context.Context
-	queries []kernel.Query
+	queries []kernel.Query // of a scan
+	rank    *ranking       // nil: a scan
 	most    uint64
 	left    int  // rows to go
 	shared  bool // whether something was read for others as well
 
 	done    chan struct{} // closed when what follows is set
 	plan    *plan
-	answers []best
+	answers []best // of a scan
 	err     error
+}
+
+// size is how many of the queries of a pass are its own.
+func (a *asked) size() int {
+	if a.rank != nil {
+		return 1
+	}
+	return len(a.queries)
 }
 
 // serve makes the passes those of a server.
@@ -74,8 +84,8 @@ func (p *passes) serve(s *Server, threads int) {
 	p.groups = make(map[passKey][]*group)
 }
 
-func newPassKey(st *state, model int64, of rowsOf, batch bool) passKey {
-	key := passKey{state: st, model: model, agent: of.scope.Agent, perParent: of.perParent, batch: batch, inClass: of.only != nil}
+func newPassKey(a *asked, st *state, model int64, of rowsOf, batch bool) passKey {
+	key := passKey{state: st, model: model, agent: of.scope.Agent, perParent: of.perParent, batch: batch, ranks: a.rank != nil, inClass: of.only != nil}
 	if of.scope.Project != nil {
 		key.project, key.inProject = *of.scope.Project, true
 	}
@@ -85,10 +95,10 @@ func newPassKey(st *state, model int64, of rowsOf, batch bool) passKey {
 	return key
 }
 
-// ask returns when a scan has gone once around, or its context has ended. Nobody
-// else is disturbed by that.
+// ask returns when a scan or rank has gone once around, or its context has ended.
+// Nobody else is disturbed by that.
 func (p *passes) ask(a *asked, st *state, model int64, of rowsOf, batch bool) error {
-	g, first := p.join(a, st, newPassKey(st, model, of, batch), of)
+	g, first := p.join(a, st, newPassKey(a, st, model, of, batch), of)
 	if first {
 		p.start(g, a)
 	}
@@ -132,8 +142,8 @@ func (p *passes) join(a *asked, st *state, key passKey, of rowsOf) (g *group, fi
 type walk struct {
 	*group
 	pass
-	target, row int  // where to go on
-	checked     bool // whether the files are as they were opened, a moment ago
+	stretch, row int  // where to go on
+	checked      bool // whether the files are as they were opened, a moment ago
 }
 
 // start begins a group with its first scan. When a processor is free, that scan
@@ -163,13 +173,26 @@ func (p *passes) start(g *group, a *asked) {
 	}
 }
 
+// files are those that a group reads.
+func (g *group) files() []*segment {
+	m := g.key.state.models[g.key.model]
+	if g.key.ranks {
+		return m.records
+	}
+	return m.segments
+}
+
 // prepare finds the rows of a group.
 func (p *passes) prepare(w *walk) error {
-	m := w.key.state.models[w.key.model]
-	if err := intact(m.segments); err != nil {
+	if err := intact(w.files()); err != nil {
 		return err
 	}
-	made, err := m.plan(w.of)
+	m := w.key.state.models[w.key.model]
+	find := m.blockPlan
+	if w.key.ranks {
+		find = m.recordPlan
+	}
+	made, err := find(w.of)
 	if err != nil {
 		return err
 	}
@@ -238,11 +261,10 @@ func (p *passes) circle(w *walk, until *asked) (more bool, err error) {
 	if err := w.turn.wait(context.Background()); err != nil {
 		return false, err
 	}
-	m := w.key.state.models[w.key.model]
 	for {
 		came, more := p.admit(w.group)
 		if came && !w.checked { // also when they are another goroutine's to read for
-			if err := intact(m.segments); err != nil {
+			if err := intact(w.files()); err != nil {
 				return false, err
 			}
 		}
@@ -251,19 +273,20 @@ func (p *passes) circle(w *walk, until *asked) (more bool, err error) {
 		}
 		w.checked = false
 		for over := false; !over; {
-			t := w.plan.targets[w.target]
-			from := max(w.row, t.from)
-			to := t.to
+			t := w.plan.stretches[w.stretch]
+			from, end := t.span()
+			from = max(w.row, from)
+			to := end
 			for _, a := range w.active {
 				to = min(to, from+a.left)
 			}
-			n, err := w.leg(t, from, to, w.active)
+			n, err := t.leg(&w.pass, from, to, w.active)
 			if err != nil {
 				return false, err
 			}
-			p.bytes.Add(uint64(n) * uint64(m.stride()))
-			if w.row = from + n; w.row == t.to {
-				w.target, w.row = (w.target+1)%len(w.plan.targets), 0
+			p.bytes.Add(uint64(n) * uint64(t.rowBytes()))
+			if w.row = from + n; w.row == end {
+				w.stretch, w.row = (w.stretch+1)%len(w.plan.stretches), 0
 			}
 			over = w.changed.Load()
 			for _, a := range w.active {
@@ -292,9 +315,9 @@ func (p *passes) admit(g *group) (came, more bool) {
 	})
 	queries := 0
 	for _, a := range g.active {
-		queries += len(a.queries)
+		queries += a.size()
 	}
-	for len(g.waiting) > 0 && queries+len(g.waiting[0].queries) <= kernel.MaxQueries {
+	for len(g.waiting) > 0 && queries+g.waiting[0].size() <= kernel.MaxQueries {
 		a := g.waiting[0]
 		g.waiting = g.waiting[1:]
 		a.left, a.answers = int(g.plan.read), make([]best, len(a.queries))
@@ -302,7 +325,7 @@ func (p *passes) admit(g *group) (came, more bool) {
 			p.close(g, a)
 			continue
 		}
-		queries += len(a.queries)
+		queries += a.size()
 		g.active = append(g.active, a)
 		came = true
 	}
@@ -318,7 +341,7 @@ func (p *passes) admit(g *group) (came, more bool) {
 // close tells a scan that it is done.
 func (p *passes) close(g *group, a *asked) {
 	if a.shared {
-		p.shared.Add(uint64(len(a.queries)))
+		p.shared.Add(uint64(a.size()))
 	}
 	a.plan = g.plan
 	close(a.done)

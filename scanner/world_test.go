@@ -32,7 +32,7 @@ type record struct {
 
 // world is records, a folder with files of some of them, and a server.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	r       *rand.Rand
 	dims    int
 	dir     string
@@ -42,7 +42,7 @@ type world struct {
 	next    int64 // id of a new record
 }
 
-func newWorld(t *testing.T, seed uint64, dims int) *world {
+func newWorld(t testing.TB, seed uint64, dims int) *world {
 	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), dims: dims, dir: t.TempDir(), server: NewServer(Options{Threads: 2}), truth: make(map[memory.Ref]record)}
 	t.Cleanup(w.server.Close)
 	w.open()

@@ -46,7 +46,7 @@ func BenchmarkScan(b *testing.B) {
 func BenchmarkBoundScans(b *testing.B) {
 	r := rand.New(rand.NewPCG(2, 0))
 	const rows = 100_000
-	for _, dims := range []int{384, 1024} {
+	for _, dims := range []int{256, 384, 1024} {
 		job := BoundJob{Values: Values{Dims: dims, Stride: dims, Data: random(r, rows*dims)}, To: rows, Scale: make([]float32, rows), Error: make([]float32, rows)}
 		for i := range job.Scale {
 			job.Scale[i], job.Error[i] = .001+.0002*r.Float32(), .001*r.Float32()

@@ -13,34 +13,31 @@ import (
 	"recalld/memory"
 )
 
-// BoundJob says what a [BoundScan] reads. Row and query stand for unit vectors v
-// and w of which int8 keeps x and y: v = Scale·x + d and w = QueryScale·y + e,
-// where the lengths of d and e are at most Error and QueryError. The cosine of v
+// BoundJob says what [BoundScans] reads. Row and query stand for unit vectors v
+// and w of which int8 keeps x and y: v = s·x + d and w = t·y + e, where s and t are
+// the Scale of each, and the lengths of d and e at most its Error. The cosine of v
 // and w is then
 //
-//	Scale · QueryScale · (x·y)   ±   Error + QueryError + Error · QueryError
+//	s · t · (x·y)   ±   |d| + |e| + |d| · |e|
 //
 // Error must cover the rounding of the cosines that decide in the end as well.
 type BoundJob struct {
-	Values     Values
-	From, To   int // rows
-	Live       Live
-	Scale      []float32
-	Error      []float32 // 0 or more; as Scale, one for each row of Values
-	Path       Path
-	Queries    []BoundQuery // of [BoundScans]: 1 to [MaxQueries]
-	Query      []byte       // this and what follows are the one query of [BoundScan]
-	K          int
-	QueryScale float64
-	QueryError float64
+	Values   Values
+	From, To int // rows
+	Live     Live
+	Scale    []float32
+	Error    []float32 // 0 or more; as Scale, one for each row of Values
+	Path     Path
+	Queries  []BoundQuery // 1 to [MaxQueries]
 }
 
-// BoundQuery is one question of [BoundScans], as a [BoundJob] explains it.
+// BoundQuery is one question of a [BoundJob].
 type BoundQuery struct {
 	Code  []byte // int8, as long as a row
 	K     int    // how many of the best rows will be wanted, 1 or more
 	Scale float64
 	Error float64 // 0 or more
+	Floor *Floor  // of all rows, when a range is only a part of them; nil otherwise
 }
 
 // Candidate is a row that could be one of the best.
@@ -50,22 +47,13 @@ type Candidate struct {
 	Least, Most float64 // between which the cosine lies
 }
 
-// BoundScan returns, in ascending order of rows, every live row of a range whose
-// cosine could be one of the K highest: those whose Most is not below the K-th
-// highest Least (DECISIONS 20). Rows that are all alike are all returned. It works
-// with so many goroutines and waits for them; the context is looked at between
-// tiles. What does not fit is a *[memory.FieldError].
-func BoundScan(ctx context.Context, job BoundJob, threads int) ([]Candidate, error) {
-	job.Queries = []BoundQuery{{Code: job.Query, K: job.K, Scale: job.QueryScale, Error: job.QueryError}}
-	all, err := BoundScans(ctx, job, threads)
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
-}
-
-// BoundScans returns for each of Queries what [BoundScan] does for it alone. The
-// rows are read once for all of them.
+// BoundScans returns for each query, in ascending order of rows, every live row of a
+// range whose cosine could be one of the K highest: those whose Most is not below the
+// K-th highest Least (DECISIONS 20). Rows that are all alike are all returned. The
+// rows are read once for all queries. It works with so many goroutines and waits for
+// them; the context is looked at between tiles. Where a query has a Floor, rows that
+// do not reach it are missing, as others are known to be better. What does not fit is
+// a *[memory.FieldError].
 func BoundScans(ctx context.Context, job BoundJob, threads int) ([][]Candidate, error) {
 	if err := job.check(); err != nil {
 		return nil, err
@@ -103,10 +91,12 @@ func (j *BoundJob) check() error {
 func boundScans(ctx context.Context, job *BoundJob, threads, tileRows int) ([][]Candidate, error) {
 	var next atomic.Int64
 	codes := make([]byte, 0, len(job.Queries)*job.Values.Dims)
-	floors := make([]*floor, len(job.Queries))
+	floors := make([]*Floor, len(job.Queries))
 	for i, q := range job.Queries {
 		codes = append(codes, q.Code...)
-		floors[i] = newFloor()
+		if floors[i] = q.Floor; q.Floor == nil {
+			floors[i] = NewFloor()
+		}
 	}
 	tiles := (job.To - job.From + tileRows - 1) / tileRows
 	n := max(1, min(threads, tiles))
@@ -145,7 +135,8 @@ func candidatesOf(workers []*boundWorker, query int) (candidates []Candidate) {
 	for _, c := range candidates {
 		all.push(c.Least)
 	}
-	candidates = slices.DeleteFunc(candidates, func(c Candidate) bool { return c.Most < all.kth() })
+	floor := max(all.kth(), workers[0].targets[query].shared.load())
+	candidates = slices.DeleteFunc(candidates, func(c Candidate) bool { return c.Most < floor })
 	slices.SortFunc(candidates, func(a, b Candidate) int { return cmp.Compare(a.Row, b.Row) })
 	return candidates
 }
@@ -160,7 +151,7 @@ type boundWorker struct {
 // boundTarget is where the candidates of one query go.
 type boundTarget struct {
 	query      BoundQuery
-	shared     *floor
+	shared     *Floor
 	lows       lows
 	candidates []Candidate
 	compactAt  int // this many candidates
@@ -169,7 +160,7 @@ type boundTarget struct {
 // boundRows is how many rows are multiplied before any bound is looked at.
 const boundRows = 1024
 
-func newBoundWorker(job *BoundJob, codes []byte, floors []*floor) *boundWorker {
+func newBoundWorker(job *BoundJob, codes []byte, floors []*Floor) *boundWorker {
 	w := &boundWorker{job: job, codes: codes, targets: make([]boundTarget, len(job.Queries)), dots: make([]int32, len(job.Queries)*boundRows)}
 	for i, q := range job.Queries {
 		w.targets[i] = boundTarget{query: q, shared: floors[i], lows: lows{k: q.K}}
@@ -188,7 +179,7 @@ func (w *boundWorker) scan(from, to int) {
 		}
 	}
 	for i := range w.targets {
-		w.targets[i].shared.lift(w.targets[i].lows.kth())
+		w.targets[i].shared.Lift(w.targets[i].lows.kth())
 	}
 }
 
@@ -303,18 +294,21 @@ func (l *lows) sink() {
 	}
 }
 
-// floor is the highest number that any worker knows the K-th Least to have.
-type floor struct{ bits atomic.Uint64 }
+// Floor is the highest number that any worker knows the K-th highest Least to reach,
+// or whoever else has looked at rows of the same query.
+type Floor struct{ bits atomic.Uint64 }
 
-func newFloor() *floor {
-	f := new(floor)
+// NewFloor returns one that every row reaches.
+func NewFloor() *Floor {
+	f := new(Floor)
 	f.bits.Store(math.Float64bits(math.Inf(-1)))
 	return f
 }
 
-func (f *floor) load() float64 { return math.Float64frombits(f.bits.Load()) }
+func (f *Floor) load() float64 { return math.Float64frombits(f.bits.Load()) }
 
-func (f *floor) lift(to float64) {
+// Lift raises a floor to a number, if it is lower. It may be called concurrently.
+func (f *Floor) Lift(to float64) {
 	for {
 		now := f.bits.Load()
 		if math.Float64frombits(now) >= to || f.bits.CompareAndSwap(now, math.Float64bits(to)) {

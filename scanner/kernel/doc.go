@@ -12,9 +12,9 @@
 // # int8
 //
 // [Values] are rows of signed bytes. [Values.Dots] and [Values.Norms] are for a
-// list of rows to re-rank (DECISIONS 22), [BoundScan] reads a range and keeps every
-// row that, within its error, could be among the best (DECISIONS 20); [BoundScans]
-// does so for several queries, and reads it once.
+// list of rows to re-rank (DECISIONS 22), [BoundScans] reads a range, once for several
+// queries, and keeps every row that, within its error, could be among the best
+// (DECISIONS 20).
 //
 // # Paths
 //

@@ -266,11 +266,56 @@ func TestBoundScansAnswerEachQuery(t *testing.T) {
 					t.Errorf("%s, query %d of %d: got %v, want %v", job.Path, i, n, got[i], want)
 				}
 				alone := job
-				alone.Query, alone.K, alone.QueryScale, alone.QueryError = q.Code, q.K, q.Scale, q.Error
-				if one, err := BoundScan(context.Background(), alone, 2); err != nil || !slices.Equal(one, got[i]) {
+				alone.Queries = []BoundQuery{q}
+				if one, err := BoundScans(context.Background(), alone, 2); err != nil || !slices.Equal(one[0], got[i]) {
 					t.Errorf("%s, query %d alone: got %v, %v, want %v", job.Path, i, one, err, got[i])
 				}
 			}
+		}
+	}
+}
+
+// DECISIONS 20: parts of the rows that share a floor give together every row that
+// could be among the best of all, and none that what came before is known to beat.
+func TestPartsShareAFloor(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	vectors, v, scale, errs := quantised(r, 1500, 17)
+	code, s, e := quantise(vectors[100]) // of the first part
+	job := BoundJob{Values: v, To: 1500, Scale: scale, Error: errs}
+	q := BoundQuery{Code: code, Scale: s, Error: e, K: 1}
+	want := bounded(job, q)
+	for _, job.Path = range Paths() {
+		q.Floor = NewFloor()
+		job.Queries = []BoundQuery{q}
+		var got []Candidate
+		floor := math.Inf(-1)
+		for _, job.From = range []int{0, 500, 1000} {
+			job.To = job.From + 500
+			part, err := BoundScans(context.Background(), job, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range part[0] {
+				if c.Most < floor {
+					t.Errorf("%s: row %d reaches %g, below %g", job.Path, c.Row, c.Most, floor)
+				}
+			}
+			got = append(got, part[0]...)
+			least := make([]float64, len(got))
+			for i, c := range got {
+				least[i] = c.Least
+			}
+			slices.Sort(least)
+			floor = least[len(least)-q.K]
+			q.Floor.Lift(floor)
+		}
+		got = slices.DeleteFunc(got, func(c Candidate) bool { return c.Most < floor })
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", job.Path, got, want)
+		}
+		q.Floor.Lift(-2)
+		if q.Floor.load() != floor {
+			t.Errorf("%s: the floor is %g, not %g", job.Path, q.Floor.load(), floor)
 		}
 	}
 }
@@ -324,15 +369,15 @@ func nearest(vectors [][]float64, w []float64, job BoundJob, k int) []int {
 // DECISIONS 20: a row of unknown error is kept, and shuts out nothing.
 func TestUnknownErrorsKeepRows(t *testing.T) {
 	nan := float32(math.NaN())
-	job := BoundJob{Values: Values{Dims: 1, Stride: 1, Data: []byte{9, 1, 8, 2}}, To: 4, Query: []byte{1}, QueryScale: 1, K: 2,
+	job := BoundJob{Values: Values{Dims: 1, Stride: 1, Data: []byte{9, 1, 8, 2}}, To: 4, Queries: []BoundQuery{{Code: []byte{1}, Scale: 1, K: 2}},
 		Scale: []float32{1, 1, 1, 1}, Error: []float32{nan, .5, .5, nan}}
-	got, err := BoundScan(context.Background(), job, 1)
-	if err != nil || len(got) != 4 {
+	got, err := BoundScans(context.Background(), job, 1)
+	if err != nil || len(got[0]) != 4 {
 		t.Errorf("got %v, %v", got, err)
 	}
 	// Nor is it passed over for its low product, when others are known to be high.
 	const rows, unknown = 4 * boundRows, 3*boundRows + 5
-	job = BoundJob{Values: Values{Dims: 1, Stride: 1, Data: make([]byte, rows)}, To: rows, Query: []byte{1}, QueryScale: 1, K: 1,
+	job = BoundJob{Values: Values{Dims: 1, Stride: 1, Data: make([]byte, rows)}, To: rows, Queries: []BoundQuery{{Code: []byte{1}, Scale: 1, K: 1}},
 		Scale: slices.Repeat([]float32{1}, rows), Error: slices.Repeat([]float32{.5}, rows)}
 	job.Values.Data[0] = 9
 	for what, row := range map[string]struct {
@@ -340,23 +385,22 @@ func TestUnknownErrorsKeepRows(t *testing.T) {
 		code       byte
 	}{"error": {1, nan, 0}, "scale": {nan, .5, 0}, "negative scale": {-1, .5, 0xf7}, "high error": {1, 20, 0}, "high scale": {9, .5, 1}} {
 		job.Scale[unknown], job.Error[unknown], job.Values.Data[unknown] = row.scale, row.err, row.code
-		got, err := BoundScan(context.Background(), job, 1)
-		if err != nil || len(got) != 2 || got[0].Row != 0 || got[1].Row != unknown {
+		got, err := BoundScans(context.Background(), job, 1)
+		if err != nil || len(got[0]) != 2 || got[0][0].Row != 0 || got[0][1].Row != unknown {
 			t.Errorf("%s: got %v, %v", what, got, err)
 		}
 	}
 }
 
 func TestBoundScanRefusesAndEnds(t *testing.T) {
+	one := BoundQuery{Code: make([]byte, 2), K: 1}
 	good := func() BoundJob {
-		return BoundJob{Values: Values{Dims: 2, Stride: 2, Data: make([]byte, 8)}, To: 4, Query: make([]byte, 2), K: 1, Scale: make([]float32, 4), Error: make([]float32, 4)}
+		return BoundJob{Values: Values{Dims: 2, Stride: 2, Data: make([]byte, 8)}, To: 4, Queries: []BoundQuery{one}, Scale: make([]float32, 4), Error: make([]float32, 4)}
 	}
 	for name, spoil := range map[string]func(*BoundJob){
 		"components":  func(j *BoundJob) { j.Values.Dims = 0 },
 		"range":       func(j *BoundJob) { j.To = 5 },
 		"live":        func(j *BoundJob) { j.Live = Live{} },
-		"query":       func(j *BoundJob) { j.Query = nil },
-		"k":           func(j *BoundJob) { j.K = 0 },
 		"scale":       func(j *BoundJob) { j.Scale = nil },
 		"error":       func(j *BoundJob) { j.Error = nil },
 		"path":        func(j *BoundJob) { j.Path = NEON + 1 },
@@ -365,14 +409,14 @@ func TestBoundScanRefusesAndEnds(t *testing.T) {
 		job := good()
 		spoil(&job)
 		var field *memory.FieldError
-		if _, err := BoundScan(context.Background(), job, 1); !errors.As(err, &field) {
+		if _, err := BoundScans(context.Background(), job, 1); !errors.As(err, &field) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	one := BoundQuery{Code: make([]byte, 2), K: 1}
 	for name, queries := range map[string][]BoundQuery{
 		"no queries":       nil,
 		"too many queries": slices.Repeat([]BoundQuery{one}, MaxQueries+1),
+		"no code":          {{K: 1}},
 		"a short query":    {one, {Code: make([]byte, 1), K: 1}},
 		"a query's k":      {one, {Code: one.Code}},
 	} {
@@ -385,7 +429,7 @@ func TestBoundScanRefusesAndEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if got, err := BoundScan(ctx, good(), 2); !errors.Is(err, context.Canceled) || got != nil {
+	if got, err := BoundScans(ctx, good(), 2); !errors.Is(err, context.Canceled) || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
