@@ -632,6 +632,18 @@ type CodeState struct {
 	Trouble     string `json:"trouble,omitempty"`
 	// Process is the one that runs; absent when there is none.
 	Process *ScannerState `json:"process,omitempty"`
+	// Rebuild is the one under way whose files are made beside those in use; absent
+	// when there is none. With nothing built a rebuild is a build, which Building and
+	// Built tell of.
+	Rebuild *RebuildState `json:"rebuild,omitempty"`
+}
+
+// RebuildState is how far a rebuild is. What is stored meanwhile is taken over at
+// its end, and is not counted.
+type RebuildState struct {
+	Rows  int64  `json:"rows_read"` // blocks and record vectors, at most Total
+	Total int64  `json:"rows"`      // that the store had when it began
+	Since string `json:"since"`     // when it began, RFC 3339 in UTC
 }
 
 // ScannerState is what the scanner's process has counted since it came up.
