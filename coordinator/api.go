@@ -186,6 +186,7 @@ type Row struct {
 	Admission        string          `json:"admission,omitempty"` // "reservation": added beyond count, past the gate (BR-061)
 	MatchReason      *MatchReason    `json:"match_reason,omitempty"`
 	Confidence       *Confidence     `json:"confidence,omitempty"`
+	ErasePending     bool            `json:"erase_pending,omitempty"` // update: what it said before goes later, as in [DeleteResponse]
 }
 
 // MatchReason says why a row is here (RR-421): the signal that the gate read,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"recalld/lexical"
@@ -70,6 +71,8 @@ type Lexical struct {
 	wake   chan struct{}
 	stop   context.CancelFunc
 	done   sync.WaitGroup
+
+	unerased atomic.Bool // an erasure failed
 
 	// work is held by whoever makes files; it is taken before mu.
 	work      sync.Mutex

@@ -1332,8 +1332,9 @@ type Row struct {
 	Revision         string                 `protobuf:"bytes,18,opt,name=revision,proto3" json:"revision,omitempty"` // SHA-256 of the whole text
 	MatchReason      *MatchReason           `protobuf:"bytes,19,opt,name=match_reason,json=matchReason,proto3" json:"match_reason,omitempty"`
 	Confidence       *Confidence            `protobuf:"bytes,20,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Quote            *Quote                 `protobuf:"bytes,21,opt,name=quote,proto3" json:"quote,omitempty"`         // of a cut row
-	Admission        string                 `protobuf:"bytes,22,opt,name=admission,proto3" json:"admission,omitempty"` // reservation: added beyond count
+	Quote            *Quote                 `protobuf:"bytes,21,opt,name=quote,proto3" json:"quote,omitempty"`                                    // of a cut row
+	Admission        string                 `protobuf:"bytes,22,opt,name=admission,proto3" json:"admission,omitempty"`                            // reservation: added beyond count
+	ErasePending     bool                   `protobuf:"varint,23,opt,name=erase_pending,json=erasePending,proto3" json:"erase_pending,omitempty"` // update: the former bytes go once an open snapshot has closed
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1520,6 +1521,13 @@ func (x *Row) GetAdmission() string {
 		return x.Admission
 	}
 	return ""
+}
+
+func (x *Row) GetErasePending() bool {
+	if x != nil {
+		return x.ErasePending
+	}
+	return false
 }
 
 // Quote is a contiguous range of a cut row's text, in code points, half-open.
@@ -6502,7 +6510,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\bseverity\x18\x01 \x01(\tR\bseverity\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1a\n" +
 	"\bevidence\x18\x03 \x01(\tR\bevidence\x12\x18\n" +
-	"\arunbook\x18\x04 \x01(\tR\arunbook\"\xcb\x05\n" +
+	"\arunbook\x18\x04 \x01(\tR\arunbook\"\xf0\x05\n" +
 	"\x03Row\x12\x10\n" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12+\n" +
@@ -6530,7 +6538,8 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"confidence\x18\x14 \x01(\v2\x16.recalld.v1.ConfidenceR\n" +
 	"confidence\x12'\n" +
 	"\x05quote\x18\x15 \x01(\v2\x11.recalld.v1.QuoteR\x05quote\x12\x1c\n" +
-	"\tadmission\x18\x16 \x01(\tR\tadmissionB\b\n" +
+	"\tadmission\x18\x16 \x01(\tR\tadmission\x12#\n" +
+	"\rerase_pending\x18\x17 \x01(\bR\ferasePendingB\b\n" +
 	"\x06_score\"\x95\x01\n" +
 	"\x05Quote\x12\x14\n" +
 	"\x05start\x18\x01 \x01(\x03R\x05start\x12\x10\n" +
