@@ -334,7 +334,8 @@ func (f *renewal) erase(ctx context.Context) error {
 	if _, err := f.m.eraseAll(); err != nil {
 		return err
 	}
-	return sweepCodes(f.m.dir, f.m.next.names())
+	_, err = sweepCodes(f.m.dir, f.m.next.names())
+	return err
 }
 
 // A rebuild waits for those who are being answered, before each stretch, at most so
