@@ -29,7 +29,7 @@ func readFidelity(ctx context.Context, folder string, rows, queries int) (*fidel
 	if folder != "" {
 		entries, err := os.ReadDir(folder)
 		if err != nil {
-			return nil, fmt.Errorf("read texts: %w", err)
+			return nil, missing("--path", "a folder of conversations or sentence pairs", fmt.Errorf("read texts: %w", err))
 		}
 		folders := []string{folder}
 		for _, e := range entries {

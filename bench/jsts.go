@@ -39,7 +39,7 @@ type SimilarityReport struct {
 func Similarity(ctx context.Context, m embed.Model, path string, progress coordinator.Progress) (*SimilarityReport, error) {
 	pairs, err := readPairs(path)
 	if err != nil {
-		return nil, err
+		return nil, missing("--path", "a file of sentence pairs", err)
 	}
 	var cosines, scores []float64
 	report := &SimilarityReport{}

@@ -214,18 +214,19 @@ func (o LadderOptions) withDefaults() LadderOptions {
 	return o
 }
 
+// minLadderRecords is how many a rung has at least.
+const minLadderRecords = 20
+
 func (o LadderOptions) check() error {
 	if !slices.Contains(LadderShapes(), o.Shape) {
 		return &memory.FieldError{Field: "shape", Problem: memory.Shape(o.Shape) + " is not a shape", Limit: strings.Join(LadderShapes(), ", "), Next: "choose one of them"}
 	}
 	var err error
 	if len(o.Records) == 0 {
-		err = atLeastOne("records", 0)
+		err = between("--records", 0, minLadderRecords, MaxLadderRecords)
 	}
 	for _, n := range o.Records {
-		if n < 20 {
-			err = errors.Join(err, &memory.FieldError{Field: "records", Problem: fmt.Sprintf("is %d", n), Limit: "20 or more", Next: "leave it out for the default"})
-		}
+		err = errors.Join(err, between("--records", n, minLadderRecords, MaxLadderRecords))
 	}
 	if o.Questions < 0 {
 		err = errors.Join(err, &memory.FieldError{Field: "questions", Problem: fmt.Sprintf("is %d", o.Questions), Limit: "0 or more", Next: "leave it out for all questions"})

@@ -295,7 +295,7 @@ func TestZipfSizes(t *testing.T) {
 
 func TestImpossibleLaddersAreRefused(t *testing.T) {
 	for field, o := range map[string]LadderOptions{
-		"shape": {Shape: "round", Records: []int{100}}, "records": {Shape: ShapeOne, Records: []int{19}}, "questions": {Shape: ShapeOne, Records: []int{20}, Questions: -1},
+		"shape": {Shape: "round", Records: []int{100}}, "--records": {Shape: ShapeOne, Records: []int{100, MaxLadderRecords + 1}}, "questions": {Shape: ShapeOne, Records: []int{20}, Questions: -1},
 	} {
 		_, err := Ladder(t.Context(), o)
 		var refused *memory.FieldError
@@ -303,8 +303,11 @@ func TestImpossibleLaddersAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if _, err := Ladder(t.Context(), LadderOptions{Shape: ShapeOne}); err == nil {
-		t.Error("a ladder without rungs is measured")
+	for _, records := range [][]int{nil, {19}} {
+		var refused *memory.FieldError
+		if _, err := Ladder(t.Context(), LadderOptions{Shape: ShapeOne, Records: records}); !errors.As(err, &refused) || refused.Field != "--records" {
+			t.Errorf("rungs %v: %v", records, err)
+		}
 	}
 	// A folder of another generator.
 	folder := t.TempDir()

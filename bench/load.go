@@ -26,7 +26,7 @@ const (
 
 // LoadOptions of [Load].
 type LoadOptions struct {
-	Clients int           // at once, each with one call at a time
+	Clients int           // at once, each with one call at a time, at most MaxLoadClients
 	For     time.Duration // no call begins later
 	Mix     LoadMix
 	Records int // stored before, for recalls to find
@@ -113,13 +113,11 @@ const (
 )
 
 // Load fills the server, then drives it. A client that was turned away comes again
-// after the time that the server names.
+// after the time that the server names. Options outside their bounds are a
+// *[memory.FieldError].
 func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
-	if err := errors.Join(atLeastOne("clients", o.Clients), atLeastOne("records", o.Records)); err != nil {
+	if err := errors.Join(between("--clients", o.Clients, 1, MaxLoadClients), between("--records", o.Records, 1, MaxLadderRecords), checkSpan(o.For)); err != nil {
 		return nil, err
-	}
-	if o.For <= 0 {
-		return nil, &memory.FieldError{Field: "seconds", Problem: "are none", Limit: "more than 0", Next: "leave it out for the default"}
 	}
 	c, err := newCorpus(loadSeed)
 	if err != nil {

@@ -84,7 +84,7 @@ func Quality(ctx context.Context, s coordinator.Service, o QualityOptions) (*Qua
 	}
 	questions, err := readQuestions(filepath.Join(o.Folder, "questions.jsonl"))
 	if err != nil {
-		return nil, err
+		return nil, missing("--path", locomoFiles, err)
 	}
 	status, err := s.Status(ctx)
 	if err != nil {
@@ -183,7 +183,7 @@ func ask(ctx context.Context, s coordinator.Service, q Question, o QualityOption
 func storeTurns(ctx context.Context, s coordinator.Service, folder string) (map[string]map[string]string, error) {
 	in, err := ingest.OpenFile(ctx, ingest.FormatLocomo, folder)
 	if err != nil {
-		return nil, err
+		return nil, missing("--path", locomoFiles, err)
 	}
 	defer in.Close()
 	refs := map[string]map[string]string{}

@@ -18,17 +18,20 @@ import (
 // locomoChars is from how many code points on a record takes no further session.
 const locomoChars = 6_000
 
+// locomoFiles is what is wanted of a folder.
+const locomoFiles = "a folder of turns.jsonl and questions.jsonl"
+
 // locomoTexts joins the sessions of each conversation into long records, and
 // finds the questions whose one turn of evidence begins behind the first 512
 // pieces of its record, the first limit of them.
 func locomoTexts(folder string, limit int) ([]reachText, error) {
 	turns, err := readTurns(filepath.Join(folder, "turns.jsonl"))
 	if err != nil {
-		return nil, err
+		return nil, missing("--path", locomoFiles, err)
 	}
 	asked, err := readQuestions(filepath.Join(folder, "questions.jsonl"))
 	if err != nil {
-		return nil, err
+		return nil, missing("--path", locomoFiles, err)
 	}
 	texts, places := joinSessions(turns)
 	windows, err := firstWindows(texts)

@@ -49,11 +49,15 @@ type RebuildReport struct {
 const rebuildClients = 2
 
 // Rebuild measures one rung. Its folder is of a bench: nothing is stored in it, but
-// its derived files are made anew.
+// its derived files are made anew. Options that nothing can be measured with are a
+// *[memory.FieldError].
 func Rebuild(ctx context.Context, o RebuildOptions) (*RebuildReport, error) {
+	if err := errors.Join(between("--rounds", o.Rounds, 1, MaxRounds), checkSpan(o.For)); err != nil {
+		return nil, err
+	}
 	switch {
-	case len(o.Ladder.Records) != 1 || o.Rounds < 1 || o.For <= 0:
-		return nil, &memory.FieldError{Field: "records", Problem: "are not of one rung", Limit: "one rung, rounds and seconds above 0", Next: "name one number of records"}
+	case len(o.Ladder.Records) != 1:
+		return nil, &memory.FieldError{Field: "--records", Problem: "are not of one rung", Limit: "one rung", Next: "name one number of records"}
 	case o.Ladder.Shape == ShapeVectors:
 		return nil, &memory.FieldError{Field: "shape", Problem: "has no store", Limit: "a shape with one", Next: "choose another one"}
 	case o.Ladder.Scanner.Off || len(o.Ladder.Scanner.Command) == 0:

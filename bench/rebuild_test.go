@@ -28,7 +28,7 @@ func TestRecallsBesideRebuildsThroughAScanner(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	o.Ladder.Records = []int{60, 70}
-	if _, err := Rebuild(t.Context(), o); !errors.As(err, &refused) || refused.Field != "records" {
+	if _, err := Rebuild(t.Context(), o); !errors.As(err, &refused) || refused.Field != "--records" {
 		t.Errorf("two rungs: %v", err)
 	}
 }

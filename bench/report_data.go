@@ -113,7 +113,7 @@ const maxResult = 64 << 20
 func readResult(path string, into map[string]any) (kind string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("read results: %w", err)
+		return "", missing("FILE", "a file that a bench wrote with --json", fmt.Errorf("read results: %w", err))
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxResult+1))

@@ -182,7 +182,7 @@ func TestOtherFilesAreRefused(t *testing.T) {
 	if _, err := ReadLadder(peers); !errors.As(err, new(*memory.FieldError)) {
 		t.Errorf("%v", err)
 	}
-	if _, err := ReadResults([]string{filepath.Join(t.TempDir(), "none.json")}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadResults([]string{filepath.Join(t.TempDir(), "none.json")}); !errors.As(err, new(*memory.FieldError)) {
 		t.Errorf("%v", err)
 	}
 	results := &Results{Rungs: []LadderRung{rungFor(ShapeOne, 1_000)}}

@@ -166,7 +166,7 @@ func spread(values []int) SplitSpread {
 func readRecords(ctx context.Context, format, path string) (records, joined []string, err error) {
 	in, err := ingest.OpenFile(ctx, format, path)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, missing("--path", "a file or folder of records", err)
 	}
 	defer in.Close()
 	var source string

@@ -186,6 +186,7 @@ type Row struct {
 	Admission        string          `json:"admission,omitempty"` // "reservation": added beyond count, past the gate (BR-061)
 	MatchReason      *MatchReason    `json:"match_reason,omitempty"`
 	Confidence       *Confidence     `json:"confidence,omitempty"`
+	ErasePending     bool            `json:"erase_pending,omitempty"` // update: what it said before goes later, as in [DeleteResponse]
 }
 
 // MatchReason says why a row is here (RR-421): the signal that the gate read,
@@ -632,6 +633,18 @@ type CodeState struct {
 	Trouble     string `json:"trouble,omitempty"`
 	// Process is the one that runs; absent when there is none.
 	Process *ScannerState `json:"process,omitempty"`
+	// Rebuild is the one under way whose files are made beside those in use; absent
+	// when there is none. With nothing built a rebuild is a build, which Building and
+	// Built tell of.
+	Rebuild *RebuildState `json:"rebuild,omitempty"`
+}
+
+// RebuildState is how far a rebuild is. What is stored meanwhile is taken over at
+// its end, and is not counted.
+type RebuildState struct {
+	Rows  int64  `json:"rows_read"` // blocks and record vectors, at most Total
+	Total int64  `json:"rows"`      // that the store had when it began
+	Since string `json:"since"`     // when it began, RFC 3339 in UTC
 }
 
 // ScannerState is what the scanner's process has counted since it came up.

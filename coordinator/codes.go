@@ -67,7 +67,7 @@ func openCodes(ctx context.Context, cfg Config, p Policy, busy func() bool, log 
 	}
 	return shards.OpenCodes(ctx, cfg.Store, shards.CodesOptions{
 		Folder: cfg.codesFolder(), Command: command, Runtime: cfg.Scanner.Runtime,
-		Lean: p.ScannerLean, Busy: busy, Stderr: cfg.Scanner.Stderr, Log: log,
+		Lean: p.ScannerLean, Busy: busy, Clock: cfg.Clock, Stderr: cfg.Scanner.Stderr, Log: log,
 	})
 }
 

@@ -34,7 +34,7 @@ func (c *Coordinator) Delete(ctx context.Context, r DeleteRequest) (*DeleteRespo
 	}
 	gone := slices.ContainsFunc(results, func(d sqlite.DeleteResult) bool { return d.Outcome == sqlite.OutcomeDeleted })
 	if err := c.erase(ctx, gone); err != nil {
-		return nil, fmt.Errorf("delete: the records are gone, and %w", err)
+		return nil, fmt.Errorf("delete: the records are gone, and their words or vectors are %w", err)
 	}
 	for _, d := range results {
 		name := d.Ref.String()
@@ -63,7 +63,7 @@ func (c *Coordinator) deleteAgent(ctx context.Context, agent string) (*DeleteRes
 		return nil, err
 	}
 	if err := c.erase(ctx, d.Memories+d.Episodes > 0); err != nil {
-		return nil, fmt.Errorf("delete: the records are gone, and %w", err)
+		return nil, fmt.Errorf("delete: the records are gone, and their words or vectors are %w", err)
 	}
 	if err := c.forgetPause(ctx, agent); err != nil {
 		return nil, fmt.Errorf("delete: the records are gone, and the end of a former pause is not: %w", err)
@@ -83,9 +83,19 @@ func (c *Coordinator) erase(ctx context.Context, gone bool) error {
 	ctx, cancel := outlast(ctx)
 	defer cancel()
 	if err := c.eraseDerived(ctx, gone); err != nil {
-		return fmt.Errorf("what they said is still in derived files: %w", err)
+		return fmt.Errorf("still in derived files: %w; %s", err, c.afterErasure())
 	}
 	return nil
+}
+
+// afterErasure is what becomes of an erasure from derived files that failed, and how
+// to see it.
+func (c *Coordinator) afterErasure() string {
+	if c.codes == nil {
+		return "files of words are tried again by themselves, and `recalld doctor` says under lexical-index while that does not succeed; files of codes in " +
+			c.codesFolder + " go with the next deletion, or when a server with a scanner starts: remove that folder if you cannot wait, no answer depends on it"
+	}
+	return "it is tried again by itself, once a minute or more often, and by the next start; `recalld doctor` says under lexical-index and codes-index while it does not succeed, and what is in the way"
 }
 
 // outlast is a context for what follows a durable change: it does not end with

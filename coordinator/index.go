@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"recalld/memory"
 	"recalld/shards"
@@ -39,11 +40,15 @@ func (c *Coordinator) Index(ctx context.Context, r IndexStateRequest) (*IndexSta
 }
 
 func codeState(s shards.CodesState) CodeState {
-	return CodeState{
+	state := CodeState{
 		Scanner: ScannerAuto, Generation: int64(s.Generation), Sequence: s.Sequence, Applied: s.Applied, Lag: s.Lag,
 		Files: s.Files, Bytes: s.Bytes, ValueBytes: s.ValueBytes, Rows: s.Rows, Dead: s.Dead, DeltaRows: s.DeltaRows, DeltaBytes: s.DeltaBytes,
 		Built: s.Built, Total: s.Total, Building: s.Building, Quarantined: int64(s.Quarantined), Restarts: s.Restarts, Trouble: s.Trouble,
 	}
+	if r := s.Rebuild; r != nil {
+		state.Rebuild = &RebuildState{Rows: r.Rows, Total: r.Total, Since: r.Since.UTC().Format(time.RFC3339)}
+	}
+	return state
 }
 
 // processState is nil when no process is used.

@@ -225,7 +225,10 @@ func (m *merge) deleteBatch(ctx context.Context, batch []taken) error {
 			m.answer.Rejected = append(m.answer.Rejected, r.Ref.String())
 		}
 	}
-	return m.c.erase(ctx, true)
+	if err := m.c.erase(ctx, true); err != nil {
+		return fmt.Errorf("words or vectors of what was moved are %w", err)
+	}
+	return nil
 }
 
 // textsOf is what the target has now, by the record of the source.

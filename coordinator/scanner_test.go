@@ -516,3 +516,36 @@ func TestDeletionWhereNoFolderCanBe(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 }
+
+// While a rebuild is under way the state of the index says how far it is and since
+// when, and afterwards it does not.
+func TestIndexTellsOfARebuild(t *testing.T) {
+	b := openWith(t, filepath.Join(t.TempDir(), "recall.db"), nil, ownScanner(t))
+	shelve(b, 5, 20)
+	b.drain()
+	b.built()
+	begun := b.clock().Format(time.RFC3339)
+	var seen []RebuildState
+	look := func() *RebuildState {
+		state, err := b.Index(t.Context(), IndexStateRequest{})
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		return state.Codes.Rebuild
+	}
+	report, err := b.ChangeIndex(t.Context(), IndexRequest{Action: IndexRebuild}, func(int64, int64) {
+		if r := look(); r != nil {
+			seen = append(seen, *r)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) == 0 || seen[0].Total < 20 || seen[0].Rows > seen[0].Total || seen[0].Since != begun {
+		t.Errorf("in its course, begun at %s: %+v", begun, seen)
+	}
+	if r := look(); r != nil || report.Index.Codes.Rebuild != nil {
+		t.Errorf("afterwards: %+v, %+v", r, report.Index.Codes.Rebuild)
+	}
+}

@@ -8,8 +8,8 @@ import (
 	"recalld/sqlite"
 )
 
-// Update edits one record in place and returns it as it is then. Another
-// agent's record is [memory.ErrNotFound] like an unknown one.
+// Update edits one record in place and returns it as it is then, with
+// [Row.ErasePending] as a deletion has it. Another agent's record is [memory.ErrNotFound] like an unknown one.
 func (c *Coordinator) Update(ctx context.Context, r UpdateRequest) (*Row, error) {
 	if err := c.writable(ctx, r.Agent); err != nil {
 		return nil, err
@@ -34,10 +34,11 @@ func (c *Coordinator) Update(ctx context.Context, r UpdateRequest) (*Row, error)
 		return nil, err
 	}
 	if err := c.erase(ctx, r.Content != nil); err != nil {
-		return nil, fmt.Errorf("update: it is stored; of the former text, %w", err)
+		return nil, fmt.Errorf("update: the record is changed, and words or vectors of what it said before are %w", err)
 	}
 	c.worker.Wake()
 	row := revised(record)
+	row.ErasePending = patch.Replaces() && c.store.ErasePending()
 	return &row, nil
 }
 

@@ -113,7 +113,10 @@ func (m *model) checkRank(r *scannerv1.RankRequest) error {
 	return nil
 }
 
-// maxScale is the largest step or error of a code of a unit vector, with room.
+// maxScale is the largest step or error of a code of a unit vector, with room. Only
+// vectors of a length of about a million could pass it, and no model's do: package
+// embed brings what a server answers to length one, static and hash make nothing else,
+// and vectors that come with an import are brought to length one as well.
 const maxScale = 1e6
 
 func reasonable(x float64) bool { return x >= 0 && x <= maxScale }

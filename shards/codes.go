@@ -44,7 +44,8 @@ type CodesOptions struct {
 	// Patience is how long a recall waits for a scanner that has to be started
 	// before it answers without: another goroutine goes on waiting. 0 is a second.
 	Patience time.Duration
-	Stderr   io.Writer // what the scanner's process writes there; nil: nowhere
+	Clock    func() time.Time // of what [Codes.State] reports; nil: the machine's
+	Stderr   io.Writer        // what the scanner's process writes there; nil: nowhere
 	Log      *slog.Logger
 }
 
@@ -61,6 +62,9 @@ func (o CodesOptions) withDefaults() (CodesOptions, error) {
 	}
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -129,8 +133,8 @@ type Codes struct {
 	lost         []string        // files that went missing since a maker began
 	epoch        int             // counts how often everything was dropped
 	renewed      int64           // change that a rebuild's files hold everything up to
-	rebuilding   bool
-	trouble      string // see State
+	underway     *RebuildState   // nil: no rebuild is going on
+	trouble      string          // see State
 }
 
 // OpenCodes opens the matrices of a store and starts their goroutines. What is
@@ -261,12 +265,24 @@ type CodesState struct {
 	// Built of Total cells can be answered: not missing, and their names have keys
 	// of their own.
 	Built, Total int64
-	Building     bool  // false while there is nothing to build
-	Quarantined  int   // files that were set aside and wait for inspection
-	Restarts     int64 // processes that came up after the first
+	Building     bool // false while there is nothing to build
+	// Rebuild is nil while none is going on.
+	Rebuild     *RebuildState
+	Quarantined int   // files that were set aside and wait for inspection
+	Restarts    int64 // processes that came up after the first
 	// Trouble says why files or the process cannot be used, or why the last attempt
 	// to bring them up to date failed; "" when all is well.
 	Trouble string
+}
+
+// RebuildState is how far a rebuild is whose files are made beside those in use.
+// It is one value for one moment, and never changed.
+type RebuildState struct {
+	// Rows, of blocks and of record vectors, were read from the store, of Total that it
+	// had when the rebuild began. What was stored since may make them differ at the end;
+	// Rows is never more than Total.
+	Rows, Total int64
+	Since       time.Time // when it began; one that had to begin anew began then
 }
 
 // CompactReport says what a compaction did.
@@ -310,6 +326,7 @@ func (c *Codes) State(ctx context.Context) CodesState {
 		Generation: k.Number, Sequence: k.Sequence, Applied: c.applied, Lag: max(0, last-c.applied),
 		Files: len(k.Segments) + len(k.Values), DeltaRows: c.deltaRows, DeltaBytes: c.deltaBytes,
 		Building: !c.begun && !(c.few && c.fewAt == last) || len(k.Missing) > 0, Restarts: max(0, c.client.Starts()-1), Trouble: c.trouble,
+		Rebuild: c.underway,
 	}
 	if c.down != nil && s.Trouble == "" && !errors.Is(c.down, errStarting) {
 		s.Trouble = c.down.Error()
@@ -367,7 +384,7 @@ func (c *Codes) Sealed() int64 {
 	if k.Number == 0 || len(k.Segments) == 0 && len(k.Missing) > 0 || c.newest-k.Sequence > logLimit {
 		return math.MaxInt64
 	}
-	if c.rebuilding && c.newest-c.renewed <= logLimit {
+	if c.underway != nil && c.newest-c.renewed <= logLimit {
 		return min(k.Sequence, c.renewed)
 	}
 	return k.Sequence

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"recalld/layout"
@@ -235,27 +234,24 @@ func (k catalog) request() *scannerv1.PublishRequest {
 }
 
 // sweepCodes removes what no generation names: files that a killed process had
-// begun or not yet published, and the folder of a rebuild.
-func sweepCodes(dir string, named map[string]bool) error {
+// begun or not yet published, or that another version left, and the folder of a
+// rebuild. It returns the names of the files.
+func sweepCodes(dir string, named map[string]bool) (removed []string, err error) {
 	if !holdsFiles(dir) {
-		return nil
+		return nil, nil
 	}
 	if err := os.RemoveAll(filepath.Join(dir, renewalFolder)); err != nil {
-		return err
+		return nil, err
 	}
-	items, err := os.ReadDir(dir)
-	if err != nil {
-		return err
+	return sweep(dir, named, layout.SegmentSuffix, layout.ValuesSuffix, layout.FloatsSuffix)
+}
+
+// sweep removes what the generation in use does not name, with a line in the log.
+// c.mu is held.
+func (c *Codes) sweep() error {
+	removed, err := sweepCodes(c.opts.Folder, c.catalog.names())
+	if len(removed) > 0 {
+		c.opts.Log.Info("files of codes that no generation names were removed", "folder", c.opts.Folder, "files", len(removed), "first", removed[0])
 	}
-	for _, item := range items {
-		name := item.Name()
-		ours := slices.ContainsFunc([]string{layout.SegmentSuffix, layout.ValuesSuffix, layout.FloatsSuffix, layout.TempSuffix}, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
-		if item.IsDir() || named[name] || !ours {
-			continue
-		}
-		if err := removeName(dir, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }

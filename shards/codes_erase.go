@@ -202,7 +202,8 @@ func RemoveCodes(folder string) error {
 	if !holdsFiles(folder) {
 		return nil
 	}
-	err := errors.Join(sweepCodes(folder, nil), removeName(folder, catalogName), emptyQuarantine(folder))
+	_, err := sweepCodes(folder, nil)
+	err = errors.Join(err, removeName(folder, catalogName), emptyQuarantine(folder))
 	if err != nil {
 		return fmt.Errorf("remove the matrices: %w", err)
 	}

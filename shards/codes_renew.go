@@ -32,6 +32,8 @@ type renewal struct {
 	run        uint64 // of the plan in hand; 0 when it was not begun
 	done       int64  // bytes
 	total      int64
+	rows, all  int64 // rows that were read, of so many
+	since      time.Time
 }
 
 // errDropped says that the files of a rebuild were given up.
@@ -90,7 +92,7 @@ func (c *Codes) beginRenewal(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	f := &renewal{m: m}
+	f := &renewal{m: m, since: c.opts.Clock()}
 	m.dir, m.covers = filepath.Join(c.opts.Folder, renewalFolder), f.covers
 	c.renewal = f
 	if err := f.begin(); err != nil {
@@ -123,18 +125,21 @@ func (f *renewal) begin() (err error) {
 	for _, p := range f.plans {
 		for _, k := range p.cells {
 			f.total += p.bytes(k.n, f.m.next.Lean)
+			f.all += k.n
 		}
 	}
 	return err
 }
 
-// noteRenewal notes how far the files of the rebuild are, for whoever trims the log.
+// noteRenewal notes how far the files of the rebuild are, for whoever trims the log
+// and for [Codes.State].
 func (c *Codes) noteRenewal() {
 	c.mu.take()
 	defer c.mu.unlock()
-	c.rebuilding, c.renewed = c.renewal != nil, 0
-	if c.rebuilding {
-		c.renewed = c.renewal.m.next.Sequence
+	c.underway, c.renewed = nil, 0
+	if f := c.renewal; f != nil {
+		c.underway = &RebuildState{Rows: min(f.rows, f.all), Total: f.all, Since: f.since}
+		c.renewed = f.m.next.Sequence
 	}
 }
 
@@ -218,7 +223,7 @@ func (f *renewal) read() (more bool, err error) {
 			return false, err
 		}
 		f.after = last
-		f.done += p.bytes(rows, f.m.next.Lean)
+		f.rows, f.done = f.rows+rows, f.done+p.bytes(rows, f.m.next.Lean)
 		if rows == 0 {
 			f.cell, f.after = f.cell+1, memory.Ref{}
 		}
@@ -329,7 +334,8 @@ func (f *renewal) erase(ctx context.Context) error {
 	if _, err := f.m.eraseAll(); err != nil {
 		return err
 	}
-	return sweepCodes(f.m.dir, f.m.next.names())
+	_, err = sweepCodes(f.m.dir, f.m.next.names())
+	return err
 }
 
 // A rebuild waits for those who are being answered, before each stretch, at most so

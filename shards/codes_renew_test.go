@@ -532,3 +532,60 @@ func init() {
 	fmt.Println("full, and as before")
 	os.Exit(0)
 }
+
+// A rebuild says from its beginning to its end, and no longer, how many rows of how
+// many it has read, and since when; one that is given up and begins anew says so from
+// then on.
+func TestCodesRebuildSaysHowFarItIs(t *testing.T) {
+	now := time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)
+	w := busyWorld(t, CodesOptions{Clock: func() time.Time { return now }})
+	state := func() *RebuildState { return w.codes.State(t.Context()).Rebuild }
+	w.fill(cellOf("mia"), 9)
+	w.fill(cellOf("田中"), 4)
+	const rows = (9 + 4) * (3 + 1)
+	w.tidy()
+	if r := state(); r != nil {
+		t.Errorf("before it begins: %+v", r)
+	}
+	w.beginRebuild()
+	begun := now
+	now = now.Add(time.Hour)
+	if r := state(); r == nil || *r != (RebuildState{Total: rows, Since: begun}) {
+		t.Errorf("at its beginning: %+v", r)
+	}
+	last, between := int64(0), 0
+	for more := true; more; {
+		var err error
+		if more, err = w.codes.renew(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		r := state()
+		if !more {
+			break
+		}
+		if r == nil || r.Rows < last || r.Rows > rows || r.Total != rows || !r.Since.Equal(begun) {
+			t.Fatalf("after %d rows: %+v", last, r)
+		}
+		if last < r.Rows && r.Rows < rows {
+			between++
+		}
+		last = r.Rows
+	}
+	if r := state(); r != nil || between < 5 || last < rows-3 {
+		t.Errorf("at its end %+v, %d steps between, %d rows read before the last", r, between, last)
+	}
+	w.beginRebuild()
+	if err := w.codes.dropRenewal(); err != nil {
+		t.Fatal(err)
+	}
+	if r := state(); r != nil {
+		t.Errorf("given up: %+v", r)
+	}
+	w.fill(cellOf("mia"), 1)
+	w.beginRebuild()
+	if r := state(); r == nil || *r != (RebuildState{Total: rows + 4, Since: now}) {
+		t.Errorf("begun anew: %+v", r)
+	}
+	w.finishRebuild()
+	w.whole()
+}

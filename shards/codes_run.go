@@ -179,7 +179,7 @@ func (c *Codes) load(ctx context.Context) (begun bool, err error) {
 	switch {
 	case reason == nil:
 		c.begun, c.floor = true, view.Seq() // files may hold a later state than the catalog's
-		if err := sweepCodes(c.opts.Folder, c.catalog.names()); err != nil {
+		if err := c.sweep(); err != nil {
 			c.opts.Log.Warn("files without a generation could not be removed", "error", err)
 		}
 		c.down, c.unsure = errStarting, true
@@ -190,7 +190,7 @@ func (c *Codes) load(ctx context.Context) (begun bool, err error) {
 		if !holdsFiles(c.opts.Folder) {
 			return false, nil
 		}
-		return false, errors.Join(sweepCodes(c.opts.Folder, nil), removeName(c.opts.Folder, catalogName))
+		return false, errors.Join(c.sweep(), removeName(c.opts.Folder, catalogName))
 	}
 	c.opts.Log.Info("the matrices are built from the store", "reason", reason)
 	c.begun, c.down = true, errStarting
@@ -210,7 +210,7 @@ func (c *Codes) begin(ctx context.Context, view *sqlite.View) error {
 	c.floor, c.marks = max(c.floor, view.Seq()), nil
 	clear(c.waiting)
 	// Files that cannot be kept stop what is built of them, not what is told.
-	if err := errors.Join(next.write(c.opts.Folder), sweepCodes(c.opts.Folder, nil)); err != nil {
+	if err := errors.Join(next.write(c.opts.Folder), c.sweep()); err != nil {
 		c.opts.Log.Warn("files of codes cannot be kept", "folder", c.opts.Folder, "error", err)
 	}
 	c.publishSoon(ctx)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -239,27 +240,51 @@ func eraseFolder(dir string) error {
 	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
 		return nil
 	}
-	return errors.Join(sweep(dir, nil), emptyQuarantine(dir))
+	_, err := sweep(dir, nil, fileSuffix)
+	return errors.Join(err, emptyQuarantine(dir))
 }
 
 // sweep removes what no generation names: files that a killed process had begun
-// or not yet published.
-func sweep(dir string, named map[string]bool) error {
+// or not yet published, or that another version left. It touches nothing but files
+// whose names are of our making, with one of the suffixes, and returns theirs.
+func sweep(dir string, named map[string]bool, suffixes ...string) (removed []string, err error) {
 	items, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, item := range items {
 		name := item.Name()
-		if item.IsDir() || named[name] || !strings.HasSuffix(name, fileSuffix) && !strings.HasSuffix(name, tempSuffix) {
+		if !item.Type().IsRegular() || named[name] || !ownName(name, suffixes) {
 			continue
 		}
 		if err := removeName(dir, name); err != nil {
-			return err
+			return removed, err
 		}
+		removed = append(removed, name)
 	}
-	return nil
+	return removed, nil
+}
+
+// ownName reports whether a name is one that files of ours have: an address of 64
+// lower-case hexadecimal digits with one of the suffixes, or what such a file, a
+// manifest or a catalog is called while it is written.
+func ownName(name string, suffixes []string) bool {
+	if of, written := strings.CutSuffix(name, tempSuffix); written {
+		for _, prefix := range []string{"new-", "part-", "probe-"} {
+			if number, ok := strings.CutPrefix(of, prefix); ok {
+				return number != "" && strings.Trim(number, "0123456789") == ""
+			}
+		}
+		if of == manifestName || of == catalogName {
+			return true
+		}
+		name = of
+	}
+	return slices.ContainsFunc(suffixes, func(suffix string) bool {
+		address, ok := strings.CutSuffix(name, suffix)
+		return ok && len(address) == 2*sha256.Size && strings.Trim(address, "0123456789abcdef") == ""
+	})
 }

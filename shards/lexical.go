@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"recalld/lexical"
@@ -70,6 +71,8 @@ type Lexical struct {
 	wake   chan struct{}
 	stop   context.CancelFunc
 	done   sync.WaitGroup
+
+	unerased atomic.Bool // an erasure failed
 
 	// work is held by whoever makes files; it is taken before mu.
 	work      sync.Mutex
@@ -182,10 +185,19 @@ func (l *Lexical) load(view *sqlite.View) error {
 	// Rows of a cell that is missing may stand in other files as well.
 	l.leftovers = l.leftovers || len(l.missing) > 0
 	l.index = lexical.NewIndex(opened...)
-	if err := sweep(l.opts.Folder, named); err != nil {
+	if err := l.sweep(named); err != nil {
 		l.opts.Log.Warn("files without a generation could not be removed", "error", err)
 	}
 	return nil
+}
+
+// sweep removes files that no generation names, with a line in the log.
+func (l *Lexical) sweep(named map[string]bool) error {
+	removed, err := sweep(l.opts.Folder, named, fileSuffix)
+	if len(removed) > 0 {
+		l.opts.Log.Info("files of words that no generation names were removed", "folder", l.opts.Folder, "files", len(removed), "first", removed[0])
+	}
+	return err
 }
 
 // keepInMemory goes on without the folder. Nothing that is in it is used.
@@ -251,7 +263,7 @@ func (l *Lexical) begin(view *sqlite.View) (err error) {
 		l.missing = nil // an empty store is built
 	}
 	if l.opts.Folder != "" && err == nil {
-		if err := sweep(l.opts.Folder, nil); err != nil {
+		if err := l.sweep(nil); err != nil {
 			l.opts.Log.Warn("files without a generation could not be removed", "error", err)
 		}
 	}

@@ -195,6 +195,50 @@ func bytesBelow(t testing.TB, folder, text string) (in []string) {
 	return in
 }
 
+// DECISIONS 14: an erasure that failed though the new files were there, as where a
+// manifest cannot be written or a file cannot be removed, is made up for in the background.
+func TestErasureThatFailedIsMadeUp(t *testing.T) {
+	for what, name := range map[string]func(w *world) string{
+		"no manifest can be written": func(*world) string { return manifestName },
+		"a file cannot be removed":   func(w *world) string { return w.index.files[0].Name },
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t, Options{})
+			w.settled()
+			ref := w.say(cellOf("mia"), "s", "the zanzibarite was deleted")
+			w.say(cellOf("mia"), "s", "another one")
+			if err := w.index.Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			// A folder has the name.
+			name := filepath.Join(w.opts.Folder, name(w))
+			aside := filepath.Join(t.TempDir(), "aside")
+			if err := errors.Join(os.Rename(name, aside), os.MkdirAll(filepath.Join(name, "in the way"), 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			w.delete("mia", ref)
+			if err := w.index.Erase(t.Context()); err == nil {
+				t.Fatal("the erasure did not fail")
+			}
+			if len(bytesBelow(t, w.opts.Folder, "zanzibarit"))+len(bytesBelow(t, filepath.Dir(aside), "zanzibarit")) == 0 {
+				t.Fatal("the word is in no file, though the erasure failed")
+			}
+			w.index.work.Lock() // a try between the two would find nothing to remove
+			err := errors.Join(os.RemoveAll(name), os.Rename(aside, name))
+			w.index.work.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.eventually("the word is in no file", func() bool { return len(bytesBelow(t, w.opts.Folder, "zanzibarit")) == 0 })
+			w.closeIndex()
+			w.open()
+			if a := w.same("mia", "zanzibarite another"); len(a.Hits) != 1 {
+				t.Errorf("after a restart: %v", refs(a.Hits))
+			}
+		})
+	}
+}
+
 // DECISIONS 14: when Erase returns after a delete, a change of text or the end
 // of an agent, the words are in no file, a quarantined one included.
 func TestErasedWordsAreInNoFile(t *testing.T) {

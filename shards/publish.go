@@ -250,10 +250,33 @@ func (l *Lexical) record() error {
 	return all
 }
 
+// recordAgain makes up for a record that failed. l.work is held.
+func (l *Lexical) recordAgain() error {
+	if len(l.forgotten) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errClosed
+	}
+	return l.record()
+}
+
 // Erase returns once the words of everything that the store has deleted or
 // changed are gone from every file, those that were set aside included
-// (DECISIONS 14).
+// (DECISIONS 14). What could not be erased is tried again in the background.
 func (l *Lexical) Erase(ctx context.Context) error {
+	l.unerased.Store(false) // a deletion from now on has an Erase of its own
+	if err := l.eraseEverywhere(ctx); err != nil {
+		l.unerased.Store(true)
+		l.Wake()
+		return fmt.Errorf("erase from the lexical index: %w", err)
+	}
+	return nil
+}
+
+func (l *Lexical) eraseEverywhere(ctx context.Context) error {
 	err := l.publish(ctx, false, nil)
 	if errors.Is(err, lexical.ErrCorrupt) {
 		if err = l.quarantine(nil, err); err == nil {
@@ -261,11 +284,14 @@ func (l *Lexical) Erase(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("erase from the lexical index: %w", err)
+		return err
 	}
 	l.letGo(ctx)
 	l.work.Lock()
 	defer l.work.Unlock()
+	if err := l.recordAgain(); err != nil {
+		return err
+	}
 	switch {
 	case l.opts.Folder != "":
 		return emptyQuarantine(l.opts.Folder)

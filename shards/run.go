@@ -86,7 +86,7 @@ func (l *Lexical) tidy(ctx context.Context) error {
 	if err := errors.Join(err, view.Close()); err != nil {
 		return err
 	}
-	if l.eraseDue() {
+	if l.eraseDue() || l.unerased.Load() {
 		if err := l.Erase(ctx); err != nil {
 			return err
 		}

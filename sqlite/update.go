@@ -28,14 +28,22 @@ type Patch struct {
 	Queue []int64
 }
 
-// Update edits a record of the agent in place and returns it as it is then. A
+// Replaces reports whether the patch puts something that was said in the place of
+// something else, whose bytes go as those of a deleted record do (DECISIONS 14).
+func (p *Patch) Replaces() bool {
+	return p.Content != nil || p.Keywords != nil || p.Metadata != nil || p.Source != nil
+}
+
+// Update edits a record of the agent in place and returns it as it is then. On
+// return the former bytes are gone from the file and its log where the patch
+// [Patch.Replaces] some, unless [Stats.ErasePending]. A
 // changed text drops the record's vectors and queues it for their models; a
 // changed project or channel keeps them (BR-095, BR-096). Errors:
 // [memory.ErrNotFound] also for another agent's record, [memory.ErrLocked], and
 // a FieldError when the result would be a duplicate.
 func (s *Store) Update(ctx context.Context, agent string, ref memory.Ref, p Patch) (memory.Record, error) {
 	var updated memory.Record
-	err := s.submit(&job{ctx: ctx, erase: p.Content != nil || p.Keywords != nil || p.Metadata != nil || p.Source != nil, run: func(t *tx) error {
+	err := s.submit(&job{ctx: ctx, erase: p.Replaces(), run: func(t *tx) error {
 		return t.item(func() (err error) {
 			updated, err = t.update(agent, ref, p)
 			return err

@@ -65,4 +65,7 @@ func TestLadderReportCompare(t *testing.T) {
 	call(exitInvalid, "report")
 	call(exitInvalid, "ladder", "--shape", "round", "--folder", folder)
 	call(exitInvalid, "report", page)
+	call(exitInvalid, "report", file, filepath.Join(folder, "two.json"))
+	call(exitInvalid, "compare", file, filepath.Join(folder, "two.json"))
+	call(exitInvalid, "rebuild", "--rounds", "0")
 }

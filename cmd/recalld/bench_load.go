@@ -43,7 +43,7 @@ folder. A server that is named keeps what is stored: records of the agent
 			if o.Mix, err = bench.ParseLoadMix(mix); err != nil {
 				return err
 			}
-			o.For, o.Clock = time.Duration(seconds*float64(time.Second)), time.Now
+			o.For, o.Clock = bench.Span(seconds), time.Now
 			progress, done := a.bar("records", false)
 			defer done()
 			o.Progress = progress
@@ -81,7 +81,7 @@ folder. A server that is named keeps what is stored: records of the agent
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.Clients, "clients", 16, "clients at once")
+	f.IntVar(&o.Clients, "clients", 16, fmt.Sprintf("clients at once, at most %d", bench.MaxLoadClients))
 	f.Float64Var(&seconds, "seconds", 10, "time in which calls begin")
 	f.StringVar(&mix, "mix", "recall=80,store=20", "shares of the operations")
 	f.IntVar(&o.Records, "records", 1_000, "records stored before")

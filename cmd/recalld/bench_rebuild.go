@@ -41,7 +41,7 @@ else goes on and while recalld index rebuild is done again and again.`,
 			if o.Ladder.Scanner, err = a.scanner.config(io.Discard); err != nil {
 				return err
 			}
-			o.Ladder.Records, o.For, o.Ladder.Clock = []int{records}, time.Duration(seconds*float64(time.Second)), time.Now
+			o.Ladder.Records, o.For, o.Ladder.Clock = []int{records}, bench.Span(seconds), time.Now
 			o.Ladder.Phase = func(title string) (coordinator.Progress, func()) { return a.bar(title, false) }
 			report, err := bench.Rebuild(c.Context(), o)
 			if err != nil {
@@ -52,7 +52,7 @@ else goes on and while recalld index rebuild is done again and again.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&records, "records", 10_000, "records of the rung")
+	f.IntVar(&records, "records", 10_000, fmt.Sprintf("records of the rung, 20 to %d", bench.MaxLadderRecords))
 	f.StringVar(&o.Ladder.Shape, "shape", bench.ShapeOne, strings.Join(bench.LadderShapes(), ", "))
 	f.StringVar(&o.Ladder.Folder, "folder", "", "where the rung is built and kept (default a temporary folder)")
 	f.IntVar(&o.Ladder.Questions, "questions", 0, "questions of each kind at most (default all)")

@@ -32,7 +32,7 @@ one is damaged, repaired or not.`, "  recalld index verify\n  recalld index veri
 		a.changeIndexCommand(coordinator.IndexRebuild, "Build the files of codes from the data file",
 			`Build the files of block codes and record vectors anew from the data file. Those
 that are there answer until the new ones are whole; for so long both take room on
-the disk. It needs a scanner.`, "  recalld index rebuild", "building", nil),
+the disk, and recalld index status says how far it is. It needs a scanner.`, "  recalld index rebuild", "building", nil),
 		a.changeIndexCommand(coordinator.IndexCompact, "Merge the files of codes and leave dead rows out",
 			`Merge the files of block codes and record vectors and leave replaced and deleted
 rows out. The vectors of blocks and records are not written again, except those in files
@@ -154,6 +154,9 @@ func writeIndex(w io.Writer, s *coordinator.IndexState) {
 		scanner = fmt.Sprintf("the scanner %d, %d behind", c.Applied, c.Lag)
 	}
 	fmt.Fprintf(w, "       %d rows, %d of them dead, and %d beside the files (%d bytes); files hold change %d, %s\n", c.Rows, c.Dead, c.DeltaRows, c.DeltaBytes, c.Sequence, scanner)
+	if r := c.Rebuild; r != nil {
+		fmt.Fprintf(w, "       a rebuild is under way since %s: %d of %d rows are read\n", r.Since, r.Rows, r.Total)
+	}
 	if p := c.Process; p != nil {
 		fmt.Fprintf(w, "       process %d: %d scans of blocks and %d of records, %d bytes mapped, %d of its own\n", p.Process, p.Scans, p.Ranks, p.Mapped, p.Anonymous)
 		trouble(p.LockProblem)

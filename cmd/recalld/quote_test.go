@@ -35,3 +35,16 @@ func TestAnswerShowsWhatAPartMatched(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
+
+// DECISIONS 14: a person sees that the former text of a record is not gone yet.
+func TestUpdateShowsAPendingErasure(t *testing.T) {
+	for pending, want := range map[bool]string{
+		false: "updated mem:7\n",
+		true:  "updated mem:7\nwhat it said before leaves the log once the open export, backup or recall has ended\n",
+	} {
+		var out bytes.Buffer
+		if writeUpdated(&out, &coordinator.Row{Ref: "mem:7", ErasePending: pending}); out.String() != want {
+			t.Errorf("got %q, want %q", out.String(), want)
+		}
+	}
+}

@@ -170,8 +170,11 @@ func (a *app) updateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "update REF",
 		Short: "Change one record in place",
-		Long: `Change one record in place. What is not named stays. To keep the earlier text as
-well, store a new version under the same message id instead.`,
+		Long: `Change one record in place. What is not named stays. The earlier text is gone from
+the file, its log and every index when the command returns. While an export or a
+backup still reads the state from before, it stays in the log until that has ended;
+the answer says so. To keep the earlier text as well, store a new version under the
+same message id instead.`,
 		Example: `  recalld update --agent mia mem:7 --content "会議は水曜日に変わった。"
   recalld update --agent mia mem:7 --project atlas
   recalld update --agent mia ep:2 --end 2026-03-04T18:00:00+09:00 --resolved`,
@@ -216,7 +219,7 @@ well, store a new version under the same message id instead.`,
 			if err != nil {
 				return err
 			}
-			return a.print(row, func(w io.Writer) { fmt.Fprintln(w, "updated", row.Ref) })
+			return a.print(row, func(w io.Writer) { writeUpdated(w, row) })
 		},
 	}
 	f := c.Flags()
@@ -230,6 +233,13 @@ well, store a new version under the same message id instead.`,
 	f.StringSliceVar(&keywords, "keyword", nil, "an episode's keywords")
 	f.BoolVar(&resolved, "resolved", false, "whether the episode is over")
 	return c
+}
+
+func writeUpdated(w io.Writer, row *coordinator.Row) {
+	fmt.Fprintln(w, "updated", row.Ref)
+	if row.ErasePending {
+		fmt.Fprintln(w, "what it said before leaves the log once the open export, backup or recall has ended")
+	}
 }
 
 func (a *app) deleteCommand() *cobra.Command {

@@ -100,6 +100,7 @@ func TestEveryValueTravels(t *testing.T) {
 	t.Run("IndexState", travels[coordinator.IndexState](&pb.IndexState{}))
 	t.Run("WordState", travels[coordinator.WordState](&pb.WordState{}))
 	t.Run("CodeState", travels[coordinator.CodeState](&pb.CodeState{}))
+	t.Run("RebuildState", travels[coordinator.RebuildState](&pb.RebuildState{}))
 	t.Run("ScannerState", travels[coordinator.ScannerState](&pb.ScannerState{}))
 	t.Run("IndexRequest", travels[coordinator.IndexRequest](&pb.IndexRequest{}))
 	t.Run("IndexReport", travels[coordinator.IndexReport](&pb.IndexReport{}))

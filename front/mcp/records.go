@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	updateText = `Correct the text of one memory in place: its id, time, source and locks stay, the former text is gone. Use it for mistakes. When the world changed, store the new fact instead, so that both are known.`
+	updateText = `Correct a mistake in one memory's text, in place: id, time, source and locks stay, the former text goes. When the world changed, store the new fact instead: both stay known.`
 	deleteText = `Delete one memory for good, when the user asks for it or it is plainly wrong. A locked one is refused. What is merely old needs no deleting.`
 	lockText   = `Protect a memory against update_memory and delete_memory. It ranks no higher for that.`
 	unlockText = `Lift the protection of lock_memory, when the user agrees.`
@@ -24,6 +24,8 @@ type updateAnswer struct {
 	UpdatedID int64  `json:"updated_id,omitempty"`
 	Ref       string `json:"ref,omitempty"`
 	Revision  string `json:"revision,omitempty"`
+
+	ErasePending bool `json:"erase_pending,omitempty"` // as in [deleteAnswer], of the former text
 }
 
 func updateTool() tool {
@@ -44,7 +46,7 @@ func updateTool() tool {
 			if err != nil {
 				return nil, err
 			}
-			return result(updateAnswer{OK: true, UpdatedID: number, Ref: row.Ref, Revision: row.Revision}, false), nil
+			return result(updateAnswer{OK: true, UpdatedID: number, Ref: row.Ref, Revision: row.Revision, ErasePending: row.ErasePending}, false), nil
 		},
 	}
 }

@@ -1332,8 +1332,9 @@ type Row struct {
 	Revision         string                 `protobuf:"bytes,18,opt,name=revision,proto3" json:"revision,omitempty"` // SHA-256 of the whole text
 	MatchReason      *MatchReason           `protobuf:"bytes,19,opt,name=match_reason,json=matchReason,proto3" json:"match_reason,omitempty"`
 	Confidence       *Confidence            `protobuf:"bytes,20,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Quote            *Quote                 `protobuf:"bytes,21,opt,name=quote,proto3" json:"quote,omitempty"`         // of a cut row
-	Admission        string                 `protobuf:"bytes,22,opt,name=admission,proto3" json:"admission,omitempty"` // reservation: added beyond count
+	Quote            *Quote                 `protobuf:"bytes,21,opt,name=quote,proto3" json:"quote,omitempty"`                                    // of a cut row
+	Admission        string                 `protobuf:"bytes,22,opt,name=admission,proto3" json:"admission,omitempty"`                            // reservation: added beyond count
+	ErasePending     bool                   `protobuf:"varint,23,opt,name=erase_pending,json=erasePending,proto3" json:"erase_pending,omitempty"` // update: the former bytes go once an open snapshot has closed
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1520,6 +1521,13 @@ func (x *Row) GetAdmission() string {
 		return x.Admission
 	}
 	return ""
+}
+
+func (x *Row) GetErasePending() bool {
+	if x != nil {
+		return x.ErasePending
+	}
+	return false
 }
 
 // Quote is a contiguous range of a cut row's text, in code points, half-open.
@@ -5535,6 +5543,7 @@ type CodeState struct {
 	Restarts      int64                  `protobuf:"varint,17,opt,name=restarts,proto3" json:"restarts,omitempty"`       // processes after the first
 	Trouble       string                 `protobuf:"bytes,18,opt,name=trouble,proto3" json:"trouble,omitempty"`
 	Process       *ScannerState          `protobuf:"bytes,19,opt,name=process,proto3" json:"process,omitempty"` // the one that runs
+	Rebuild       *RebuildState          `protobuf:"bytes,20,opt,name=rebuild,proto3" json:"rebuild,omitempty"` // one under way, whose files are made beside those in use
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5702,6 +5711,73 @@ func (x *CodeState) GetProcess() *ScannerState {
 	return nil
 }
 
+func (x *CodeState) GetRebuild() *RebuildState {
+	if x != nil {
+		return x.Rebuild
+	}
+	return nil
+}
+
+type RebuildState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RowsRead      int64                  `protobuf:"varint,1,opt,name=rows_read,json=rowsRead,proto3" json:"rows_read,omitempty"` // blocks and record vectors, at most rows
+	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`                         // that the store had when it began
+	Since         string                 `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`                        // RFC 3339, in UTC
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RebuildState) Reset() {
+	*x = RebuildState{}
+	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebuildState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebuildState) ProtoMessage() {}
+
+func (x *RebuildState) ProtoReflect() protoreflect.Message {
+	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebuildState.ProtoReflect.Descriptor instead.
+func (*RebuildState) Descriptor() ([]byte, []int) {
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *RebuildState) GetRowsRead() int64 {
+	if x != nil {
+		return x.RowsRead
+	}
+	return 0
+}
+
+func (x *RebuildState) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *RebuildState) GetSince() string {
+	if x != nil {
+		return x.Since
+	}
+	return ""
+}
+
 // ScannerState counts since the process came up.
 type ScannerState struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -5725,7 +5801,7 @@ type ScannerState struct {
 
 func (x *ScannerState) Reset() {
 	*x = ScannerState{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5737,7 +5813,7 @@ func (x *ScannerState) String() string {
 func (*ScannerState) ProtoMessage() {}
 
 func (x *ScannerState) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[76]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5750,7 +5826,7 @@ func (x *ScannerState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScannerState.ProtoReflect.Descriptor instead.
 func (*ScannerState) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{76}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ScannerState) GetProcess() int64 {
@@ -5861,7 +5937,7 @@ type IndexRequest struct {
 
 func (x *IndexRequest) Reset() {
 	*x = IndexRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5873,7 +5949,7 @@ func (x *IndexRequest) String() string {
 func (*IndexRequest) ProtoMessage() {}
 
 func (x *IndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[77]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5886,7 +5962,7 @@ func (x *IndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexRequest.ProtoReflect.Descriptor instead.
 func (*IndexRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{77}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *IndexRequest) GetAction() string {
@@ -5919,7 +5995,7 @@ type IndexReport struct {
 
 func (x *IndexReport) Reset() {
 	*x = IndexReport{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5931,7 +6007,7 @@ func (x *IndexReport) String() string {
 func (*IndexReport) ProtoMessage() {}
 
 func (x *IndexReport) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[78]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5944,7 +6020,7 @@ func (x *IndexReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexReport.ProtoReflect.Descriptor instead.
 func (*IndexReport) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{78}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *IndexReport) GetDamaged() []string {
@@ -6015,7 +6091,7 @@ type IndexProgress struct {
 
 func (x *IndexProgress) Reset() {
 	*x = IndexProgress{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6027,7 +6103,7 @@ func (x *IndexProgress) String() string {
 func (*IndexProgress) ProtoMessage() {}
 
 func (x *IndexProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[79]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6040,7 +6116,7 @@ func (x *IndexProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexProgress.ProtoReflect.Descriptor instead.
 func (*IndexProgress) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{79}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *IndexProgress) GetDone() int64 {
@@ -6073,7 +6149,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6085,7 +6161,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[80]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6098,7 +6174,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{80}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *BackupRequest) GetPath() string {
@@ -6116,7 +6192,7 @@ type VacuumRequest struct {
 
 func (x *VacuumRequest) Reset() {
 	*x = VacuumRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6128,7 +6204,7 @@ func (x *VacuumRequest) String() string {
 func (*VacuumRequest) ProtoMessage() {}
 
 func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[81]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6141,7 +6217,7 @@ func (x *VacuumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VacuumRequest.ProtoReflect.Descriptor instead.
 func (*VacuumRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{81}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{82}
 }
 
 // Progress counts up to `total`, both in the operation's own unit.
@@ -6155,7 +6231,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6167,7 +6243,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[82]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6180,7 +6256,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{82}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Progress) GetDone() int64 {
@@ -6209,7 +6285,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[83]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6221,7 +6297,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[83]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6234,7 +6310,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{83}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ExportRequest) GetAgent() string {
@@ -6275,7 +6351,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_recalld_v1_recalld_proto_msgTypes[84]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6287,7 +6363,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_recalld_v1_recalld_proto_msgTypes[84]
+	mi := &file_recalld_v1_recalld_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6300,7 +6376,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{84}
+	return file_recalld_v1_recalld_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ExportResponse) GetLines() []string {
@@ -6434,7 +6510,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\bseverity\x18\x01 \x01(\tR\bseverity\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1a\n" +
 	"\bevidence\x18\x03 \x01(\tR\bevidence\x12\x18\n" +
-	"\arunbook\x18\x04 \x01(\tR\arunbook\"\xcb\x05\n" +
+	"\arunbook\x18\x04 \x01(\tR\arunbook\"\xf0\x05\n" +
 	"\x03Row\x12\x10\n" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12+\n" +
@@ -6462,7 +6538,8 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"confidence\x18\x14 \x01(\v2\x16.recalld.v1.ConfidenceR\n" +
 	"confidence\x12'\n" +
 	"\x05quote\x18\x15 \x01(\v2\x11.recalld.v1.QuoteR\x05quote\x12\x1c\n" +
-	"\tadmission\x18\x16 \x01(\tR\tadmissionB\b\n" +
+	"\tadmission\x18\x16 \x01(\tR\tadmission\x12#\n" +
+	"\rerase_pending\x18\x17 \x01(\bR\ferasePendingB\b\n" +
 	"\x06_score\"\x95\x01\n" +
 	"\x05Quote\x12\x14\n" +
 	"\x05start\x18\x01 \x01(\x03R\x05start\x12\x10\n" +
@@ -6806,7 +6883,7 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\aapplied\x18\x05 \x01(\x03R\aapplied\x12\x16\n" +
 	"\x06sealed\x18\x06 \x01(\x03R\x06sealed\x12\x1a\n" +
 	"\bbuilding\x18\a \x01(\bR\bbuilding\x12\x18\n" +
-	"\atrouble\x18\b \x01(\tR\atrouble\"\xa1\x04\n" +
+	"\atrouble\x18\b \x01(\tR\atrouble\"\xd5\x04\n" +
 	"\tCodeState\x12\x18\n" +
 	"\ascanner\x18\x01 \x01(\tR\ascanner\x12\x1e\n" +
 	"\n" +
@@ -6833,7 +6910,12 @@ const file_recalld_v1_recalld_proto_rawDesc = "" +
 	"\vquarantined\x18\x10 \x01(\x03R\vquarantined\x12\x1a\n" +
 	"\brestarts\x18\x11 \x01(\x03R\brestarts\x12\x18\n" +
 	"\atrouble\x18\x12 \x01(\tR\atrouble\x122\n" +
-	"\aprocess\x18\x13 \x01(\v2\x18.recalld.v1.ScannerStateR\aprocess\"\xe6\x03\n" +
+	"\aprocess\x18\x13 \x01(\v2\x18.recalld.v1.ScannerStateR\aprocess\x122\n" +
+	"\arebuild\x18\x14 \x01(\v2\x18.recalld.v1.RebuildStateR\arebuild\"U\n" +
+	"\fRebuildState\x12\x1b\n" +
+	"\trows_read\x18\x01 \x01(\x03R\browsRead\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05since\x18\x03 \x01(\tR\x05since\"\xe6\x03\n" +
 	"\fScannerState\x12\x18\n" +
 	"\aprocess\x18\x01 \x01(\x03R\aprocess\x12\x14\n" +
 	"\x05scans\x18\x02 \x01(\x03R\x05scans\x12\x14\n" +
@@ -6929,7 +7011,7 @@ func file_recalld_v1_recalld_proto_rawDescGZIP() []byte {
 	return file_recalld_v1_recalld_proto_rawDescData
 }
 
-var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 85)
+var file_recalld_v1_recalld_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*ErrorDetail)(nil),              // 0: recalld.v1.ErrorDetail
 	(*FieldError)(nil),               // 1: recalld.v1.FieldError
@@ -7007,15 +7089,16 @@ var file_recalld_v1_recalld_proto_goTypes = []any{
 	(*ApproximateRecall)(nil),        // 73: recalld.v1.ApproximateRecall
 	(*WordState)(nil),                // 74: recalld.v1.WordState
 	(*CodeState)(nil),                // 75: recalld.v1.CodeState
-	(*ScannerState)(nil),             // 76: recalld.v1.ScannerState
-	(*IndexRequest)(nil),             // 77: recalld.v1.IndexRequest
-	(*IndexReport)(nil),              // 78: recalld.v1.IndexReport
-	(*IndexProgress)(nil),            // 79: recalld.v1.IndexProgress
-	(*BackupRequest)(nil),            // 80: recalld.v1.BackupRequest
-	(*VacuumRequest)(nil),            // 81: recalld.v1.VacuumRequest
-	(*Progress)(nil),                 // 82: recalld.v1.Progress
-	(*ExportRequest)(nil),            // 83: recalld.v1.ExportRequest
-	(*ExportResponse)(nil),           // 84: recalld.v1.ExportResponse
+	(*RebuildState)(nil),             // 76: recalld.v1.RebuildState
+	(*ScannerState)(nil),             // 77: recalld.v1.ScannerState
+	(*IndexRequest)(nil),             // 78: recalld.v1.IndexRequest
+	(*IndexReport)(nil),              // 79: recalld.v1.IndexReport
+	(*IndexProgress)(nil),            // 80: recalld.v1.IndexProgress
+	(*BackupRequest)(nil),            // 81: recalld.v1.BackupRequest
+	(*VacuumRequest)(nil),            // 82: recalld.v1.VacuumRequest
+	(*Progress)(nil),                 // 83: recalld.v1.Progress
+	(*ExportRequest)(nil),            // 84: recalld.v1.ExportRequest
+	(*ExportResponse)(nil),           // 85: recalld.v1.ExportResponse
 }
 var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	1,  // 0: recalld.v1.ErrorDetail.field_error:type_name -> recalld.v1.FieldError
@@ -7064,68 +7147,69 @@ var file_recalld_v1_recalld_proto_depIdxs = []int32{
 	74, // 43: recalld.v1.IndexState.words:type_name -> recalld.v1.WordState
 	75, // 44: recalld.v1.IndexState.codes:type_name -> recalld.v1.CodeState
 	73, // 45: recalld.v1.IndexState.approximate_recall:type_name -> recalld.v1.ApproximateRecall
-	76, // 46: recalld.v1.CodeState.process:type_name -> recalld.v1.ScannerState
-	72, // 47: recalld.v1.IndexReport.index:type_name -> recalld.v1.IndexState
-	78, // 48: recalld.v1.IndexProgress.report:type_name -> recalld.v1.IndexReport
-	4,  // 49: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
-	9,  // 50: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
-	28, // 51: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
-	30, // 52: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
-	32, // 53: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
-	33, // 54: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
-	35, // 55: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
-	37, // 56: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
-	38, // 57: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
-	41, // 58: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
-	44, // 59: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
-	46, // 60: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
-	49, // 61: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
-	50, // 62: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
-	52, // 63: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
-	54, // 64: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
-	56, // 65: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
-	58, // 66: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
-	60, // 67: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
-	62, // 68: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
-	64, // 69: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
-	68, // 70: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
-	71, // 71: recalld.v1.MemoryService.Index:input_type -> recalld.v1.IndexStateRequest
-	77, // 72: recalld.v1.MemoryService.ChangeIndex:input_type -> recalld.v1.IndexRequest
-	80, // 73: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
-	81, // 74: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
-	83, // 75: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
-	7,  // 76: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
-	10, // 77: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
-	29, // 78: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
-	31, // 79: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
-	15, // 80: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
-	34, // 81: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
-	36, // 82: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
-	40, // 83: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
-	39, // 84: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
-	42, // 85: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
-	45, // 86: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
-	47, // 87: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
-	51, // 88: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
-	51, // 89: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
-	53, // 90: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
-	55, // 91: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
-	57, // 92: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
-	59, // 93: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
-	61, // 94: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
-	63, // 95: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
-	65, // 96: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
-	69, // 97: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
-	72, // 98: recalld.v1.MemoryService.Index:output_type -> recalld.v1.IndexState
-	79, // 99: recalld.v1.MemoryService.ChangeIndex:output_type -> recalld.v1.IndexProgress
-	82, // 100: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
-	82, // 101: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
-	84, // 102: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
-	76, // [76:103] is the sub-list for method output_type
-	49, // [49:76] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	77, // 46: recalld.v1.CodeState.process:type_name -> recalld.v1.ScannerState
+	76, // 47: recalld.v1.CodeState.rebuild:type_name -> recalld.v1.RebuildState
+	72, // 48: recalld.v1.IndexReport.index:type_name -> recalld.v1.IndexState
+	79, // 49: recalld.v1.IndexProgress.report:type_name -> recalld.v1.IndexReport
+	4,  // 50: recalld.v1.MemoryService.Store:input_type -> recalld.v1.StoreRequest
+	9,  // 51: recalld.v1.MemoryService.Recall:input_type -> recalld.v1.RecallRequest
+	28, // 52: recalld.v1.MemoryService.GetContents:input_type -> recalld.v1.ContentsRequest
+	30, // 53: recalld.v1.MemoryService.List:input_type -> recalld.v1.ListRequest
+	32, // 54: recalld.v1.MemoryService.Update:input_type -> recalld.v1.UpdateRequest
+	33, // 55: recalld.v1.MemoryService.Delete:input_type -> recalld.v1.DeleteRequest
+	35, // 56: recalld.v1.MemoryService.Lock:input_type -> recalld.v1.LockRequest
+	37, // 57: recalld.v1.MemoryService.PutProfile:input_type -> recalld.v1.ProfileRequest
+	38, // 58: recalld.v1.MemoryService.Profiles:input_type -> recalld.v1.ProfilesRequest
+	41, // 59: recalld.v1.MemoryService.Calibrate:input_type -> recalld.v1.CalibrateRequest
+	44, // 60: recalld.v1.MemoryService.Calibrations:input_type -> recalld.v1.CalibrationsRequest
+	46, // 61: recalld.v1.MemoryService.Merge:input_type -> recalld.v1.MergeRequest
+	49, // 62: recalld.v1.MemoryService.Pause:input_type -> recalld.v1.PauseRequest
+	50, // 63: recalld.v1.MemoryService.Paused:input_type -> recalld.v1.PausedRequest
+	52, // 64: recalld.v1.MemoryService.DeepCheck:input_type -> recalld.v1.DeepCheckRequest
+	54, // 65: recalld.v1.MemoryService.OperatingContext:input_type -> recalld.v1.OperatingContextRequest
+	56, // 66: recalld.v1.MemoryService.Settings:input_type -> recalld.v1.SettingsRequest
+	58, // 67: recalld.v1.MemoryService.SetSetting:input_type -> recalld.v1.SetSettingRequest
+	60, // 68: recalld.v1.MemoryService.Models:input_type -> recalld.v1.ModelsRequest
+	62, // 69: recalld.v1.MemoryService.ChangeModel:input_type -> recalld.v1.ModelRequest
+	64, // 70: recalld.v1.MemoryService.Status:input_type -> recalld.v1.StatusRequest
+	68, // 71: recalld.v1.MemoryService.Doctor:input_type -> recalld.v1.DoctorRequest
+	71, // 72: recalld.v1.MemoryService.Index:input_type -> recalld.v1.IndexStateRequest
+	78, // 73: recalld.v1.MemoryService.ChangeIndex:input_type -> recalld.v1.IndexRequest
+	81, // 74: recalld.v1.MemoryService.Backup:input_type -> recalld.v1.BackupRequest
+	82, // 75: recalld.v1.MemoryService.Vacuum:input_type -> recalld.v1.VacuumRequest
+	84, // 76: recalld.v1.MemoryService.Export:input_type -> recalld.v1.ExportRequest
+	7,  // 77: recalld.v1.MemoryService.Store:output_type -> recalld.v1.StoreResponse
+	10, // 78: recalld.v1.MemoryService.Recall:output_type -> recalld.v1.RecallResponse
+	29, // 79: recalld.v1.MemoryService.GetContents:output_type -> recalld.v1.ContentsResponse
+	31, // 80: recalld.v1.MemoryService.List:output_type -> recalld.v1.ListResponse
+	15, // 81: recalld.v1.MemoryService.Update:output_type -> recalld.v1.Row
+	34, // 82: recalld.v1.MemoryService.Delete:output_type -> recalld.v1.DeleteResponse
+	36, // 83: recalld.v1.MemoryService.Lock:output_type -> recalld.v1.LockResponse
+	40, // 84: recalld.v1.MemoryService.PutProfile:output_type -> recalld.v1.Profile
+	39, // 85: recalld.v1.MemoryService.Profiles:output_type -> recalld.v1.ProfilesResponse
+	42, // 86: recalld.v1.MemoryService.Calibrate:output_type -> recalld.v1.CalibrateResponse
+	45, // 87: recalld.v1.MemoryService.Calibrations:output_type -> recalld.v1.CalibrationsResponse
+	47, // 88: recalld.v1.MemoryService.Merge:output_type -> recalld.v1.MergeResponse
+	51, // 89: recalld.v1.MemoryService.Pause:output_type -> recalld.v1.PauseState
+	51, // 90: recalld.v1.MemoryService.Paused:output_type -> recalld.v1.PauseState
+	53, // 91: recalld.v1.MemoryService.DeepCheck:output_type -> recalld.v1.DeepCheckResponse
+	55, // 92: recalld.v1.MemoryService.OperatingContext:output_type -> recalld.v1.OperatingContextResponse
+	57, // 93: recalld.v1.MemoryService.Settings:output_type -> recalld.v1.SettingsResponse
+	59, // 94: recalld.v1.MemoryService.SetSetting:output_type -> recalld.v1.Setting
+	61, // 95: recalld.v1.MemoryService.Models:output_type -> recalld.v1.ModelsResponse
+	63, // 96: recalld.v1.MemoryService.ChangeModel:output_type -> recalld.v1.ModelState
+	65, // 97: recalld.v1.MemoryService.Status:output_type -> recalld.v1.StatusResponse
+	69, // 98: recalld.v1.MemoryService.Doctor:output_type -> recalld.v1.DoctorResponse
+	72, // 99: recalld.v1.MemoryService.Index:output_type -> recalld.v1.IndexState
+	80, // 100: recalld.v1.MemoryService.ChangeIndex:output_type -> recalld.v1.IndexProgress
+	83, // 101: recalld.v1.MemoryService.Backup:output_type -> recalld.v1.Progress
+	83, // 102: recalld.v1.MemoryService.Vacuum:output_type -> recalld.v1.Progress
+	85, // 103: recalld.v1.MemoryService.Export:output_type -> recalld.v1.ExportResponse
+	77, // [77:104] is the sub-list for method output_type
+	50, // [50:77] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_recalld_v1_recalld_proto_init() }
@@ -7142,14 +7226,14 @@ func file_recalld_v1_recalld_proto_init() {
 	file_recalld_v1_recalld_proto_msgTypes[32].OneofWrappers = []any{}
 	file_recalld_v1_recalld_proto_msgTypes[38].OneofWrappers = []any{}
 	file_recalld_v1_recalld_proto_msgTypes[73].OneofWrappers = []any{}
-	file_recalld_v1_recalld_proto_msgTypes[83].OneofWrappers = []any{}
+	file_recalld_v1_recalld_proto_msgTypes[84].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_recalld_v1_recalld_proto_rawDesc), len(file_recalld_v1_recalld_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   85,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
