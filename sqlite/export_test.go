@@ -22,6 +22,9 @@ func (s *Store) LimitLog(ctx context.Context, bytes int64) error {
 	}})
 }
 
+// ScanAtMost sets in how large a scope a substring is looked for by reading.
+func (s *Store) ScanAtMost(memories int64) { s.scannedRows = memories }
+
 // OpenAt opens a file at an older schema.
 func OpenAt(ctx context.Context, path string, version int) (*Store, error) {
 	steps, err := migrations()

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"errors"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"recalld/memory"
 )
@@ -139,6 +141,11 @@ func (v *View) Unindexed() (n int64, err error) {
 	return n, err
 }
 
+// scannedRows is how many memories of a scope are read for a substring. In a larger
+// one the trigram index names those that can hold it. That costs what all agents'
+// texts make it cost, which a small scope shall not (DECISIONS 1).
+const scannedRows int64 = 5_000
+
 // Substring finds the memories that contain a text literally, newest first, at
 // most depth of them; ASCII letters match in either case (RR-402). Key falls
 // with age and means nothing else.
@@ -151,14 +158,37 @@ func (v *View) Substring(scope memory.Scope, text string, depth int, sourceIDPre
 		where += " AND substr(m.source_id, 1, length(?)) = ?"
 		args = append(args, sourceIDPrefix, sourceIDPrefix)
 	}
+	where += " AND instr(lower(m.content), lower(?)) > 0 ORDER BY m.id DESC LIMIT ?"
 	args = append(args, text, depth+1)
-	err = v.query("SELECT m.id FROM memory m INDEXED BY memory_cell WHERE "+where+" AND instr(lower(m.content), lower(?)) > 0 ORDER BY m.id DESC LIMIT ?", args, func(r row) error {
-		if len(found) == depth {
-			truncated = true
-			return errStop
+	search := func(sql string, args []any) error {
+		found, truncated = nil, false
+		return v.query(sql, args, func(r row) error {
+			if len(found) == depth {
+				truncated = true
+				return errStop
+			}
+			found = append(found, memory.Candidate{Ref: memory.Ref{Kind: memory.KindMemory, ID: r.int(0)}, Key: float64(r.int(0))})
+			return nil
+		})
+	}
+	large, err := v.large(scope)
+	if err != nil {
+		return nil, false, err
+	}
+	if large && utf8.RuneCountInString(text) >= minFTSTerm && !strings.ContainsRune(text, 0) {
+		err := search(`SELECT m.id FROM (SELECT rowid AS id FROM memory_fts WHERE memory_fts MATCH ?
+			UNION ALL SELECT id FROM memory WHERE id > (SELECT upto FROM fts_mark WHERE kind = 2)) f CROSS JOIN memory m ON m.id = f.id WHERE `+where,
+			append([]any{`"` + strings.ReplaceAll(text, `"`, `""`) + `"`}, args...))
+		if !errors.Is(err, memory.ErrCorrupt) { // an index that is damaged is no reason not to answer
+			return found, truncated, err
 		}
-		found = append(found, memory.Candidate{Ref: memory.Ref{Kind: memory.KindMemory, ID: r.int(0)}, Key: float64(r.int(0))})
-		return nil
-	})
+	}
+	err = search("SELECT m.id FROM memory m INDEXED BY memory_cell WHERE "+where, args)
 	return found, truncated, err
+}
+
+// large reports whether a scope has more memories than are read one by one.
+func (v *View) large(scope memory.Scope) (bool, error) {
+	stats, err := v.Stats(scope)
+	return stats.Memories > v.store.scannedRows, err
 }

@@ -1,7 +1,10 @@
 package sqlite_test
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -94,6 +97,79 @@ func FuzzFTSQuery(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A substring is found through the trigram index as it is by reading every text: of
+// what waits for the index as well, in every scope, and beside a damaged index.
+// RR-402
+func TestSubstringByIndexIsSubstringByReading(t *testing.T) {
+	s, path := openStore(t, sqlite.Options{Clock: fixed})
+	pieces := []string{"kettle", "Kettle ", "KETTLE", "やかん", "が鳴る", "水壶", "响了", " ", "\"", "'", "*", "AND ", "%_", "é", "É", "☕", "x", "-", "\n"}
+	r := rand.New(rand.NewPCG(4, 2))
+	text := func(n int) (text string) {
+		for range n {
+			text += pieces[r.IntN(len(pieces))]
+		}
+		return text
+	}
+	put := func(n int) {
+		t.Helper()
+		for range n {
+			store(t, s, sqlite.NewMemory{Cell: cell([]string{"a", "b"}[r.IntN(2)], []string{"", "p", "q"}[r.IntN(3)], ""), Content: "." + text(1+r.IntN(8)) + "."})
+		}
+	}
+	put(300)
+	if err := view(t, s).Close(); err != nil { // the index holds all of them
+		t.Fatal(err)
+	}
+	foreign(t, path, "DELETE FROM memory WHERE id % 17 = 0")
+	put(5)
+	v, err := s.ViewRecords(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { v.Close() }()
+	if n, err := v.Unindexed(); n == 0 || err != nil {
+		t.Fatalf("%d records wait for the index, %v", n, err)
+	}
+	project, some := "p", 0
+	compare := func(query string) {
+		t.Helper()
+		for _, scope := range []memory.Scope{{Agent: "a"}, {Agent: "b"}, {Agent: "a", Project: &project}, {Agent: "nobody"}} {
+			for _, depth := range []int{3, 1000} {
+				s.ScanAtMost(1 << 40)
+				want, cut, err := v.Substring(scope, query, depth, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.ScanAtMost(0)
+				got, gotCut, err := v.Substring(scope, query, depth, "")
+				if err != nil || !slices.Equal(got, want) || gotCut != cut {
+					t.Fatalf("%q in %+v: got %v, %v, %v, want %v, %v", query, scope, got, gotCut, err, want, cut)
+				}
+				some += len(want)
+			}
+		}
+	}
+	for range 300 {
+		query := []rune(text(1 + r.IntN(3)))
+		compare(string(query[r.IntN(len(query)):]))
+	}
+	if some < 1000 {
+		t.Errorf("only %d records were found", some)
+	}
+	if err := v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	foreign(t, path, "UPDATE memory_fts_data SET block = x'00000000' WHERE id > 10")
+	if v, err = s.ViewRecords(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := v.MatchFTS(memory.Scope{Agent: "a"}, memory.KindMemory, sqlite.BuildFTSQuery("kettle"), 5, ""); !errors.Is(err, memory.ErrCorrupt) {
+		t.Fatalf("the index is not damaged: %v", err)
+	}
+	compare("Kettle")
+	compare("やかん")
 }
 
 // TestPendingRecordsAreFound: a snapshot finds what was stored the moment before

@@ -42,6 +42,7 @@ type Store struct {
 	log            *slog.Logger
 	onForeignWrite func()
 	walLimit       int64
+	scannedRows    int64 // of [View.Substring]
 	truthID        string
 	version        int
 	readers        chan *conn
@@ -74,7 +75,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 func open(ctx context.Context, path string, o Options, steps []migration) (*Store, error) {
 	s := &Store{
 		path: path, clock: o.Clock, random: o.Random, log: o.Log, onForeignWrite: o.OnForeignWrite,
-		walLimit: walLimit, gate: newGate(), closed: make(chan struct{}),
+		walLimit: walLimit, scannedRows: scannedRows, gate: newGate(), closed: make(chan struct{}),
 	}
 	if s.clock == nil {
 		s.clock = time.Now

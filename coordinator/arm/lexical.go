@@ -32,7 +32,7 @@ func (l *Lexical) Name() string {
 
 // Search implements [Arm]. A query that has no words, such as a lone symbol, and
 // one whose words no memory has are looked for literally instead, newest first
-// (RR-402).
+// (RR-402), unless that is in vain.
 func (l *Lexical) Search(ctx context.Context, view *sqlite.View, q Query) (Result, error) {
 	out := Result{Arm: l.Name()}
 	if l.kind == memory.KindEpisode && q.excludesEpisodes() || q.Depth <= 0 {
@@ -54,6 +54,9 @@ func (l *Lexical) Search(ctx context.Context, view *sqlite.View, q Query) (Resul
 	}
 	out.Scanned = found.PostingsTouched
 	if len(found.Hits) == 0 && l.kind == memory.KindMemory && !out.Partial {
+		if !found.QueryTruncated && lexical.Surely(q.Text) {
+			return Result{Arm: KeywordName, Unscored: true, Degraded: out.Degraded}, nil
+		}
 		literal, err := NewFTS(memory.KindMemory).keyword(view, q)
 		literal.Degraded = append(out.Degraded, literal.Degraded...)
 		return literal, err
