@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -89,7 +90,7 @@ func TestTogether(t *testing.T) {
 		t.Errorf("got %v, not the error of the first call that has one", err)
 	}
 	defer func() {
-		if value := recover(); fmt.Sprint(value) != "a panic of a call" {
+		if value := fmt.Sprint(recover()); !strings.HasPrefix(value, "a panic of a call\n") || !strings.Contains(value, "TestTogether.func") {
 			t.Errorf("recovered %v", value)
 		}
 	}()

@@ -20,11 +20,20 @@ func Surely(query string) bool {
 	return false
 }
 
-// hasTerm reports whether a chunk between spaces has a term that stands for itself.
+// hasTerm reports whether a chunk between spaces has a term that stands for itself, in
+// whatever case its ASCII letters are written: one without such letters, or a word that
+// is its own stem. Of others, GitHubs and githubs, the terms differ.
 func hasTerm(chunk string) bool {
-	terms, _ := Terms(chunk)
-	return slices.ContainsFunc(terms, func(t QueryTerm) bool { return !t.Prefix && !IsDateWord(t.Term) })
+	word, _ := trim(strings.ToLower(chunk))
+	letters := strings.ContainsFunc(chunk, asciiLetter)
+	whole := !strings.ContainsFunc(word, func(r rune) bool { return !asciiLetter(r) })
+	terms, _ := Terms(strings.ToLower(chunk))
+	return slices.ContainsFunc(terms, func(t QueryTerm) bool {
+		return !t.Prefix && !IsDateWord(t.Term) && (!letters || whole && t.Term == word)
+	})
 }
+
+func asciiLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
 // edge is how many characters of either end of a text may become others through
 // what stands beside them: a kana with its sound mark, the parts of a syllable.

@@ -167,14 +167,8 @@ func (p *pass) together(ctx context.Context, tiles int, work func(ctx, idle cont
 	return err
 }
 
-// verify looks at the checksums of a range as far as that was not done before,
-// and counts what it read.
-func (s *segment) verify(ctx context.Context, rows layout.Range, r *reading) error {
-	_, err := s.verifyUntil(ctx, rows, r, nil)
-	return err
-}
-
-// verifyUntil is verify, and ends behind the next tile when stop, which may be nil,
+// verifyUntil looks at the checksums of a range as far as that was not done before,
+// and counts what it read. It ends behind the next tile when stop, which may be nil,
 // is set. Rows before to are verified.
 func (s *segment) verifyUntil(ctx context.Context, rows layout.Range, r *reading, stop *atomic.Bool) (to int, err error) {
 	for from := rows.From; from < rows.To; {

@@ -144,13 +144,21 @@ func (m *model) recordPlan(of rowsOf) (*plan, error) {
 
 // leg is that of a [stretch], for ranks, in pieces of a turn each.
 func (t *ranked) leg(p *pass, from, to int, ranks []*asked) (rows int, err error) {
+	ctx := context.Background() // ended by stop
+	if t.segment != nil {
+		// Before anybody helps: a helper that waits for a turn in the middle of a piece
+		// would be waited for by one that keeps its own.
+		if to, err = t.segment.verifyUntil(ctx, layout.Range{From: from, To: to}, &p.reading, p.stop); err != nil || to <= from {
+			return 0, err
+		}
+	}
 	job := kernel.BoundJob{Values: t.values, Live: t.live, Scale: t.scale, Error: t.bound, Path: kernel.Best()}
 	for _, a := range ranks {
 		job.Queries = append(job.Queries, a.rank.query)
 	}
 	piece := max(1, int(p.turns.quantum)/t.rowBytes())
 	var next, read atomic.Int64
-	err = p.together(context.Background(), (to-from+piece-1)/piece, func(_, idle context.Context, r *reading) error { // ended by stop
+	err = p.together(ctx, (to-from+piece-1)/piece, func(_, idle context.Context, r *reading) error {
 		for {
 			job := job
 			job.From = from + (int(next.Add(1))-1)*piece
@@ -158,7 +166,7 @@ func (t *ranked) leg(p *pass, from, to int, ranks []*asked) (rows int, err error
 				return nil
 			}
 			job.To = min(job.From+piece, to)
-			if err := t.compare(job, ranks, r); err != nil {
+			if err := t.compare(ctx, job, ranks); err != nil {
 				return err
 			}
 			n := int64(job.To - job.From)
@@ -172,13 +180,7 @@ func (t *ranked) leg(p *pass, from, to int, ranks []*asked) (rows int, err error
 }
 
 // compare adds the candidates of a piece to each rank.
-func (t *ranked) compare(piece kernel.BoundJob, ranks []*asked, read *reading) error {
-	ctx := context.Background() // a piece is gone over whole
-	if t.segment != nil {
-		if err := t.segment.verify(ctx, layout.Range{From: piece.From, To: piece.To}, read); err != nil {
-			return err
-		}
-	}
+func (t *ranked) compare(ctx context.Context, piece kernel.BoundJob, ranks []*asked) error {
 	all, err := kernel.BoundScans(ctx, piece, 1)
 	if err != nil {
 		return err

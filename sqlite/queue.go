@@ -122,10 +122,12 @@ func (s *Store) EnqueueMissing(ctx context.Context, model int64, limit int) (n i
 }
 
 // missesVectors reports whether there are more records than those that have a vector
-// of a model or wait for their first one.
+// of a model or wait for their first one. `recalld doctor` checks the counts.
 func (v *View) missesVectors(model int64) (some bool, err error) {
 	err = v.query(`SELECT coalesce(sum(CASE WHEN model = 0 THEN memories + episodes ELSE -memories - episodes END), 0) >
-		(SELECT count(*) FROM queue q WHERE q.model = ?1 AND NOT EXISTS (SELECT 1 FROM vector x WHERE x.key = (?1 << 41) + ((q.kind - 1) << 40) + q.parent))
+		(SELECT count(*) FROM queue q WHERE q.model = ?1
+			AND (q.kind = 2 AND EXISTS (SELECT 1 FROM memory WHERE id = q.parent) OR q.kind = 1 AND EXISTS (SELECT 1 FROM episode WHERE id = q.parent))
+			AND NOT EXISTS (SELECT 1 FROM vector x WHERE x.key = (?1 << 41) + ((q.kind - 1) << 40) + q.parent))
 		FROM cell_stats WHERE model IN (0, ?1)`, []any{model}, func(r row) error {
 		some = r.int(0) != 0
 		return nil
