@@ -61,15 +61,16 @@ func (l *lane) fill(lo, hi uint32) error {
 	}
 	l.touched += int64(len(l.window) - n)
 	if parts > 1 {
-		order(l.window[n:], lo)
+		order(l.window[n:], lo, hi)
 	}
 	return nil
 }
 
-// order sorts postings of different positions from lo on. A window has so few
-// positions that each posting can be put in its place.
-func order(postings []placed, lo uint32) {
-	if len(postings) < 16 {
+// order sorts postings of different positions from lo on, below hi. A window has so
+// few positions that each posting can be put in its place; whole lists, as a merge of
+// files reads them, are sorted.
+func order(postings []placed, lo, hi uint32) {
+	if len(postings) < 16 || hi-lo > windowRows+2*Reach {
 		slices.SortFunc(postings, func(a, b placed) int { return cmp.Compare(a.pos, b.pos) })
 		return
 	}

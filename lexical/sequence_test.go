@@ -1,6 +1,7 @@
 package lexical
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math/rand/v2"
@@ -132,6 +133,38 @@ func TestLongRunsAreNotCopied(t *testing.T) {
 	}
 }
 
+// Files of more rows than a window has, whose sessions stand between one another, are
+// merged to what one file of all rows is.
+// DECISIONS 2
+func TestLargeFilesMerge(t *testing.T) {
+	const rows = 3 * windowRows
+	r := rand.New(rand.NewPCG(8, 8))
+	var all []Doc
+	parts := make([][]Doc, 3)
+	for id := range int64(rows) {
+		d := Doc{Cell: 1, Ref: mem(id + 1), Session: fmt.Sprint("session ", r.IntN(rows/8)), Text: fmt.Sprint("kettle やかん ", r.IntN(9))}
+		all = append(all, d)
+		part := r.IntN(len(parts))
+		parts[part] = append(parts[part], d)
+	}
+	var files []*File
+	for _, docs := range parts {
+		files = append(files, seal(t, docs...))
+	}
+	merged, err := NewIndex(files...).Merge(files, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := NewBuilder()
+	for _, d := range all {
+		b.Add(d)
+	}
+	whole, err := b.Seal()
+	if err != nil || !bytes.Equal(merged, whole) {
+		t.Errorf("%d bytes merged, %d at once, %v", len(merged), len(whole), err)
+	}
+}
+
 func TestPostingsArePutInOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{0, 1, 15, 16, 700, windowRows + 2*Reach} {
@@ -142,7 +175,7 @@ func TestPostingsArePutInOrder(t *testing.T) {
 		}
 		want := slices.Clone(got)
 		slices.SortFunc(want, func(a, b placed) int { return cmp.Compare(a.pos, b.pos) })
-		if order(got, lo); !slices.Equal(got, want) {
+		if order(got, lo, lo+windowRows+2*Reach); !slices.Equal(got, want) {
 			t.Errorf("%d postings: got %v, want %v", n, got, want)
 		}
 	}
