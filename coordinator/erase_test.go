@@ -41,18 +41,24 @@ func TestErasureThatASnapshotHoldsUp(t *testing.T) {
 		t.Error("the status does not say so")
 	}
 	view.Close()
-	for deadline := time.Now().Add(20 * time.Second); b.status().ErasePending; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the erasure is never made up for")
-		}
-	}
-	for _, word := range []string{"zanzibarite", "umbrellium"} {
-		if in := below(t, filepath.Dir(b.path), word); len(in) > 0 {
-			t.Errorf("%s is still in %v", word, in)
-		}
-	}
+	b.erased("zanzibarite", "umbrellium")
 	if gone, err := b.Delete(t.Context(), DeleteRequest{Agent: "mia", Refs: refs[1:]}); err != nil || gone.ErasePending {
 		t.Errorf("beside no snapshot: %+v, %v", gone, err)
+	}
+}
+
+// erased waits until no erasure is pending; then no file has the words.
+func (b *bench) erased(words ...string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); b.status().ErasePending; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.t.Fatal("the erasure is never made up for")
+		}
+	}
+	for _, word := range words {
+		if in := below(b.t, filepath.Dir(b.path), word); len(in) > 0 {
+			b.t.Errorf("%s is still in %v", word, in)
+		}
 	}
 }
 
@@ -92,16 +98,7 @@ func TestUpdateThatASnapshotHoldsUp(t *testing.T) {
 		t.Error("keywords, a source or metadata: the answer does not say that they are pending")
 	}
 	view.Close()
-	for deadline := time.Now().Add(20 * time.Second); b.status().ErasePending; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the erasure is never made up for")
-		}
-	}
-	for _, word := range []string{"zanzibarite", "umbrellium"} {
-		if in := below(t, filepath.Dir(b.path), word); len(in) > 0 {
-			t.Errorf("%s is still in %v", word, in)
-		}
-	}
+	b.erased("zanzibarite", "umbrellium")
 	if update(UpdateRequest{Ref: refs[0], Content: pointer("数据库备份在凌晨三点。")}) {
 		t.Error("beside no snapshot it is pending")
 	}

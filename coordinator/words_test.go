@@ -19,7 +19,7 @@ import (
 )
 
 // below names the files of a folder that contain a text.
-func below(t *testing.T, folder, text string) (in []string) {
+func below(t testing.TB, folder, text string) (in []string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -8,7 +8,7 @@ import (
 
 // Surely reports whether every text that holds this one literally, whatever stands
 // before and behind it, has one of its terms: a word between two spaces, or two
-// characters of a script without spaces that others of it stand around. Of such a
+// characters of a script without spaces with others on either side. Of such a
 // query a search that finds no row says that no row holds it either.
 func Surely(query string) bool {
 	chunks := strings.FieldsFunc(normalize(query), func(r rune) bool { return r <= ' ' || r == 0x7F })
@@ -24,10 +24,11 @@ func Surely(query string) bool {
 // whatever case its ASCII letters are written: one without such letters, or a word that
 // is its own stem. Of others, GitHubs and githubs, the terms differ.
 func hasTerm(chunk string) bool {
-	word, _ := trim(strings.ToLower(chunk))
+	chunk = strings.ToLower(chunk)
+	word, _ := trim(chunk)
 	letters := strings.ContainsFunc(chunk, asciiLetter)
 	whole := !strings.ContainsFunc(word, func(r rune) bool { return !asciiLetter(r) })
-	terms, _ := Terms(strings.ToLower(chunk))
+	terms, _ := Terms(chunk)
 	return slices.ContainsFunc(terms, func(t QueryTerm) bool {
 		return !t.Prefix && !IsDateWord(t.Term) && (!letters || whole && t.Term == word)
 	})

@@ -1,6 +1,7 @@
 package scanner
 
 import (
+	"cmp"
 	"slices"
 
 	"recalld/layout"
@@ -52,10 +53,7 @@ func (a *ahead) before(i int) {
 	a.asked = true
 	rest := slices.DeleteFunc(slices.Clone(a.rows[i:]), func(p place) bool { return p.file == nil })
 	slices.SortFunc(rest, func(x, y place) int {
-		if x.file != y.file {
-			return int(x.file.Header().Number) - int(y.file.Header().Number)
-		}
-		return int(x.slot) - int(y.slot)
+		return cmp.Or(cmp.Compare(x.file.Header().Number, y.file.Header().Number), cmp.Compare(x.slot, y.slot))
 	})
 	for len(rest) > 0 {
 		file := rest[0].file

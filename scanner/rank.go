@@ -67,7 +67,7 @@ func (s *Server) rank(ctx context.Context, st *state, r *scannerv1.RankRequest) 
 		return nil, err
 	}
 	reply := &scannerv1.RankReply{State: st.wire(), RowsScanned: a.plan.scanned}
-	candidates := a.rank.ordered()
+	candidates := a.rank.candidates()
 	if f := a.rank.finer; f != nil && len(candidates) > 0 && len(candidates) <= maxCandidates {
 		decided, err := s.passes.decide(ctx, m, candidates, f, r)
 		if err != nil {
@@ -86,6 +86,7 @@ func (s *Server) rank(ctx context.Context, st *state, r *scannerv1.RankRequest) 
 		reply.Over = true
 		return reply, nil
 	}
+	slices.SortFunc(candidates, func(a, b candidate) int { return memory.CompareRefs(a.ref, b.ref) })
 	reply.Refs = wireRefs(candidates)
 	if len(r.GetVector()) > 0 {
 		return reply, nil
@@ -227,11 +228,9 @@ func (r *ranking) add(t *ranked, found []kernel.Candidate) error {
 	return nil
 }
 
-// ordered returns the records that could be among the k best, in the order of
-// records.
-func (r *ranking) ordered() []candidate {
+// candidates are the records that could be among the k best, in no order.
+func (r *ranking) candidates() []candidate {
 	r.found.shorten()
-	slices.SortFunc(r.found.candidates, func(a, b candidate) int { return memory.CompareRefs(a.ref, b.ref) })
 	return r.found.candidates
 }
 

@@ -66,6 +66,17 @@ func (c *crowd) rank(ctx context.Context, r *scannerv1.RankRequest, then func(*s
 	})
 }
 
+// alone is what ranks get one after the other.
+func (c *crowd) alone(requests []*scannerv1.RankRequest) []*scannerv1.RankReply {
+	replies := make([]*scannerv1.RankReply, len(requests))
+	for i, r := range requests {
+		reply, err := c.server.Rank(c.t.Context(), r)
+		c.must(err)
+		replies[i] = reply
+	}
+	return replies
+}
+
 func (c *crowd) stats() *scannerv1.StatsReply {
 	stats, err := c.server.Stats(c.t.Context(), nil)
 	c.must(err)
@@ -80,7 +91,6 @@ func TestRanksShareAPass(t *testing.T) {
 	c := newCrowd(t, 31)
 	c.vectors()
 	var requests []*scannerv1.RankRequest
-	var alone []*scannerv1.RankReply
 	for i := range 21 {
 		r := c.nearestTo(1, 1+4*i)
 		if v := c.direction(); i%2 == 0 {
@@ -89,11 +99,7 @@ func TestRanksShareAPass(t *testing.T) {
 		requests = append(requests, r)
 	}
 	requests = append(requests, c.nearestTo(2, 3))
-	for _, r := range requests {
-		reply, err := c.server.Rank(t.Context(), r)
-		c.must(err)
-		alone = append(alone, reply)
-	}
+	alone := c.alone(requests)
 	before := c.stats()
 	c.hold()
 	c.scan(t.Context(), c.ofAll(0), func(_ *scannerv1.ScanReply, err error) {
@@ -130,13 +136,10 @@ func TestLateRanksGoOnceAround(t *testing.T) {
 	c := newCrowd(t, 32)
 	c.vectors()
 	var requests []*scannerv1.RankRequest
-	var alone []*scannerv1.RankReply
 	for i := range 6 {
 		requests = append(requests, c.nearestTo(1, 1+20*i))
-		reply, err := c.server.Rank(t.Context(), requests[i])
-		c.must(err)
-		alone = append(alone, reply)
 	}
+	alone := c.alone(requests)
 	before := c.stats()
 	next := 0
 	begin := func() {

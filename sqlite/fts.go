@@ -171,11 +171,15 @@ func (v *View) Substring(scope memory.Scope, text string, depth int, sourceIDPre
 			return nil
 		})
 	}
-	large, err := v.large(scope)
-	if err != nil {
-		return nil, false, err
+	indexed := utf8.RuneCountInString(text) >= minFTSTerm && !strings.ContainsRune(text, 0)
+	if indexed {
+		stats, err := v.Stats(scope)
+		if err != nil {
+			return nil, false, err
+		}
+		indexed = stats.Memories > v.store.scannedRows
 	}
-	if large && utf8.RuneCountInString(text) >= minFTSTerm && !strings.ContainsRune(text, 0) {
+	if indexed {
 		err := search(`SELECT m.id FROM (SELECT rowid AS id FROM memory_fts WHERE memory_fts MATCH ?
 			UNION ALL SELECT id FROM memory WHERE id > (SELECT upto FROM fts_mark WHERE kind = 2)) f CROSS JOIN memory m ON m.id = f.id WHERE `+where,
 			append([]any{`"` + strings.ReplaceAll(text, `"`, `""`) + `"`}, args...))
@@ -185,10 +189,4 @@ func (v *View) Substring(scope memory.Scope, text string, depth int, sourceIDPre
 	}
 	err = search("SELECT m.id FROM memory m INDEXED BY memory_cell WHERE "+where, args)
 	return found, truncated, err
-}
-
-// large reports whether a scope has more memories than are read one by one.
-func (v *View) large(scope memory.Scope) (bool, error) {
-	stats, err := v.Stats(scope)
-	return stats.Memories > v.store.scannedRows, err
 }
